@@ -1,0 +1,1 @@
+"""From Warp kernels to IR, CUDA C++, PTX and cubins."""

@@ -1,0 +1,1 @@
+"""From a target to artefacts in a build folder, stage by stage."""

@@ -1,0 +1,1 @@
+"""The only user of Warp's internals: listens while Warp builds kernels. Runs in a child process."""

@@ -1,0 +1,1 @@
+"""Explains binaries, addresses and runs: from a pc, a line or a pointer back to Python."""

@@ -1,0 +1,56 @@
+"""SASS text by NVIDIA's own disassembler."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+from warp_audit.errors import ToolFailed
+
+_FUNCTION = re.compile(r"\.text\.(\S+):")
+_INSTRUCTION = re.compile(r"\s*/\*([0-9a-f]{4,})\*/\s+(.*?)\s*;")
+
+
+def find_nvdisasm() -> Path:
+    """The disassembler: of the PyPI package, on the PATH, or of an installed toolkit.
+
+    Raises:
+        ToolFailed: there is none.
+    """
+    site = Path(sysconfig.get_paths()["platlib"])
+    names = ("nvdisasm.exe", "nvdisasm") if os.name == "nt" else ("nvdisasm",)
+    for name in names:
+        for found in sorted(site.glob(f"nvidia/*/bin/{name}"), reverse=True):
+            return found
+    if on_path := shutil.which("nvdisasm"):
+        return Path(on_path)
+    toolkit = Path("/usr/local/cuda/bin/nvdisasm")
+    if toolkit.is_file():
+        return toolkit
+    raise ToolFailed("nvdisasm is not installed", hint="pip install nvidia-cuda-nvdisasm")
+
+
+def disassemble(cubin: Path) -> dict[str, list[tuple[int, str]]]:
+    """The instructions of each function of a cubin: (pc, text) pairs, ascending.
+
+    Raises:
+        ToolFailed: nvdisasm is absent or fails; with its message.
+    """
+    command = [str(find_nvdisasm()), "-c", str(cubin)]
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    if done.returncode:
+        raise ToolFailed(
+            f"nvdisasm could not read {cubin.name}", command=" ".join(command), output=done.stderr.strip()
+        )
+    functions: dict[str, list[tuple[int, str]]] = {}
+    current: list[tuple[int, str]] = []
+    for line in done.stdout.splitlines():
+        if match := _INSTRUCTION.match(line):
+            current.append((int(match[1], 16), " ".join(match[2].split())))
+        elif match := _FUNCTION.match(line):
+            current = functions.setdefault(match[1], [])
+    return functions

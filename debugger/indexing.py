@@ -1,0 +1,183 @@
+"""Builds the index of a compiled module."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from warp_audit.compiler.emit.cuda import emit
+from warp_audit.compiler.ir.module import Function, Module
+from warp_audit.compiler.wir.printer import op_line, print_module
+from warp_audit.debugger.binary.cubin import INSTRUCTION, Cubin
+from warp_audit.debugger.binary.demangle import demangle
+from warp_audit.debugger.binary.lines import Frame
+from warp_audit.debugger.index import _INDEXES, _TABLES, SCHEMA, kernel_of
+
+
+def build_index(
+    path: Path,
+    module: Module,
+    cubin: Cubin,
+    sass: dict[str, list[tuple[int, str]]],
+    facts: dict[str, str],
+    lines: str = "ir",
+) -> None:
+    """Write the index of a module and its cubin to a new file.
+
+    Args:
+        module: as it was emitted for this cubin.
+        sass: (pc, text) pairs of each function; an empty mapping leaves the text out.
+        facts: kept as the index's meta data.
+        lines: what the ``#line`` directives state: ``ir`` or ``python``.
+    """
+    if not module.functions or not module.functions[0].node:
+        print_module(module)
+    path.unlink(missing_ok=True)
+    db = sqlite3.connect(path)
+    try:
+        db.executescript(_TABLES)
+        db.executemany("INSERT INTO meta VALUES (?, ?)", [("schema", str(SCHEMA)), *facts.items()])
+        _Writer(db, module, cubin, sass, lines).write()
+        db.executescript(_INDEXES)
+        db.commit()
+    finally:
+        db.close()
+
+
+class _Writer:
+    def __init__(
+        self, db: sqlite3.Connection, module: Module, cubin: Cubin, sass: dict[str, list[tuple[int, str]]], lines: str
+    ) -> None:
+        self.db = db
+        self.module = module
+        self.cubin = cubin
+        self.sass = sass
+        self.lines = lines
+        self.wir = f"{module.identifier}.wir"
+        self.where: dict[int, tuple[str, int, str]] = {}  # node → Python file, line, function
+        self.by_line: dict[tuple[str, int], int] = {}
+        self.stacks: dict[tuple[Frame, ...], int] = {}
+
+    def write(self) -> None:
+        execute = self.db.executemany
+        sources = self.module.sources
+        execute("INSERT INTO source VALUES (?, ?, ?, ?)", [
+            (i, s.path, s.sha256, "\n".join(s.text)) for i, s in enumerate(sources)
+        ])  # fmt: skip
+        for function in self.module.functions:
+            rows = list(self.nodes(function))
+            execute("INSERT OR IGNORE INTO node VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rows)
+            last = max((row[0] for row in rows), default=function.node)
+            self.db.execute(
+                "INSERT INTO entity VALUES (?, ?, ?, ?, ?)",
+                (function.symbol, function.kind, function.key, function.node, last),
+            )
+        text, nodes = emit(self.module, self.lines)
+        execute("INSERT INTO cuda VALUES (?, ?, ?)", [
+            (number, node, line.strip())
+            for number, (line, node) in enumerate(zip(text.split("\n"), nodes, strict=True), 1)
+            if node
+        ])  # fmt: skip
+        depots = _depots(self.cubin.ptx or [])
+        for number, (name, code) in enumerate(sorted(self.cubin.functions.items())):
+            kernel, passed = kernel_of(name)
+            spills = None
+            if code.local is not None:
+                spills = max(0, code.local - -(-depots.get(name, 0) // 8) * 8)
+            self.db.execute(
+                "INSERT INTO code VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    number, name, kernel, passed, code.size, code.registers, code.shared, code.local, spills,
+                    self.cubin.digest(name),
+                ),
+            )  # fmt: skip
+            execute("INSERT INTO instruction VALUES (?, ?, ?, ?, ?)", self.instructions(number, name, code.size))
+        execute("INSERT INTO stack VALUES (?, ?, ?)", [
+            (number, *self.resolved(frames)) for frames, number in self.stacks.items()
+        ])  # fmt: skip
+
+    def nodes(self, function: Function) -> Iterator[tuple[Any, ...]]:
+        key = function.key.rpartition(".")[2]
+
+        def row(
+            node: int, op: str, passed: str, text: str, access: str | None, forward: int | None, origin: Any
+        ) -> tuple[Any, ...]:
+            if origin is None:
+                return (node, op, passed, text, access, forward, function.symbol, None, 0, 0, 0, 0)
+            path = self.module.sources[origin.source].path
+            self.where[node] = (path, origin.line, key)
+            self.by_line.setdefault((path, origin.line), node)
+            span = (origin.source, origin.line, origin.column, origin.end_line, origin.end_column)
+            return (node, op, passed, text, access, forward, function.symbol, *span)
+
+        yield row(function.node, function.kind, "forward", f"{function.kind} {function.key}", None, None, function.origin)
+        for value in function.values:
+            text = f"%{value.name}: {value.type}" + (f" := {value.constant}" if value.constant is not None else "")
+            yield row(value.node, "value", "forward", text, None, None, value.origin)
+        for region, op in function.ops():
+            if op.name == "note":
+                continue
+            passed = "forward" if region == "forward" else "backward"
+            access = "; ".join(map(str, op.access)) or None
+            forward = op.of.node if op.of is not None else None
+            text = op_line(op)
+            text = re.sub(r"( !.*| \{\".*| <\d+ @\S+| @\S+)( \{)?$", "", text, count=1)
+            yield row(op.node, op.name, passed, text, access, forward, op.origin)
+            if op.end_node:
+                yield row(op.end_node, op.name, passed, "}", None, forward, op.origin)
+
+    def instructions(self, number: int, name: str, size: int) -> Iterator[tuple[Any, ...]]:
+        places = self.cubin.lines(name)
+        ptx = self.cubin.ptx_lines(name)
+        texts = dict(self.sass.get(name, ()))
+        at_place = at_ptx = -1
+        for pc in range(0, size - size % INSTRUCTION, INSTRUCTION):
+            while at_place + 1 < len(places) and places[at_place + 1][0] <= pc:
+                at_place += 1
+            while at_ptx + 1 < len(ptx) and ptx[at_ptx + 1][0] <= pc:
+                at_ptx += 1
+            stack = None
+            if at_place >= 0:
+                frames = places[at_place][1]
+                stack = self.stacks.setdefault(frames, len(self.stacks))
+            yield number, pc, ptx[at_ptx][1] if at_ptx >= 0 else None, stack, texts.get(pc)
+
+    def resolved(self, frames: tuple[Frame, ...]) -> tuple[int | None, str]:
+        """The IR node of a stack and its frames as JSON, Python places where known."""
+        node: int | None = None
+        listed: list[list[Any]] = []
+        for frame in frames:
+            mine = frame.file.rpartition("/")[2] == self.wir
+            number = frame.line if mine else None
+            if self.lines == "python" and (frame.file, frame.line) in self.by_line:
+                number = self.by_line[frame.file, frame.line]
+            if number in self.where:
+                if node is None:
+                    node = number
+                file, line, function = self.where[number]
+                listed.append([file, line, function, number])
+            elif not mine:
+                listed.append([frame.file, frame.line, demangle(frame.function), None])
+        return node, json.dumps(listed)
+
+
+_ENTRY = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
+_DEPOT = re.compile(r"\.local\s+\.align\s+\d+\s+\.b8\s+__local_depot\d+\[(\d+)\]")
+
+
+def _depots(ptx: list[str]) -> dict[str, int]:
+    """Bytes of local memory that each function's PTX declares itself: the rest of its frame is spills."""
+    found: dict[str, int] = {}
+    name = ""
+    for line in ptx:
+        if match := _ENTRY.search(line):
+            name = match[1]
+        elif match := _DEPOT.search(line):
+            found[name] = int(match[1])
+    return found
+
+

@@ -1,0 +1,1 @@
+"""The commands, one a module: a docstring, ``SUMMARY``, ``register(parser)`` and ``run(arguments)``."""
