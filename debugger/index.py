@@ -90,6 +90,17 @@ class Code:
 
 
 @dataclass(frozen=True, slots=True)
+class Entity:
+    """A kernel or function of the module: the IR nodes ``node`` to ``last`` are its."""
+
+    symbol: str
+    kind: str
+    key: str
+    node: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class Instruction:
     """One instruction on every level."""
 
@@ -182,6 +193,40 @@ class Index:
             code.id,
         )
         return [(row[0], row[1]) for row in rows]
+
+    def instruction_count(self, code: Code) -> int:
+        """The number of a function's instructions, without the padding after its end."""
+        rows = self._rows("SELECT at, sass FROM instruction WHERE code = ? ORDER BY at DESC", code.id)
+        count = len(rows)
+        for _, sass in rows:
+            if sass != "NOP":
+                break
+            count -= 1
+        return count
+
+    def entity_lines(self) -> dict[str, tuple[int, int]]:
+        """Where each kernel and function stands in Python, by symbol: source number and line."""
+        rows = self._rows("SELECT symbol, source, line FROM entity JOIN node ON node.node = entity.node")
+        return {symbol: (source or 0, line) for symbol, source, line in rows}
+
+    def entities(self) -> list[Entity]:
+        """The kernels and functions, as the module lists them."""
+        return [Entity(*row) for row in self._rows("SELECT symbol, kind, key, node, last FROM entity ORDER BY node")]
+
+    def nodes_between(self, first: int, last: int) -> list[Node]:
+        """The IR nodes of a range of lines."""
+        rows = self._rows("SELECT * FROM node WHERE node BETWEEN ? AND ? ORDER BY node", first, last)
+        return [self._node(row) for row in rows]
+
+    def op_count(self, code: Code) -> int:
+        """The number of IR ops of the pass of the kernel that a function is compiled from."""
+        rows = self._rows(
+            "SELECT count(*) FROM node JOIN entity ON entity.symbol = node.entity WHERE entity.symbol = ?"
+            " AND pass = ? AND op NOT IN ('value', entity.kind) AND text != '}'",
+            code.kernel if code.kernel else code.name,
+            code.passed,
+        )
+        return int(rows[0][0])
 
     def from_node(self, node: int) -> list[tuple[int, int]]:
         """(code id, offset) of the instructions of an IR node, inlined calls of it included."""

@@ -79,7 +79,7 @@ class _Writer:
         text, nodes = emit(self.module, self.lines)
         execute("INSERT INTO cuda VALUES (?, ?, ?)", [
             (number, node, line.strip())
-            for number, (line, node) in enumerate(zip(text.split("\n"), nodes, strict=True), 1)
+            for number, (line, node) in enumerate(zip(text.split("\n"), nodes, strict=False), 1)
             if node
         ])  # fmt: skip
         depots = _depots(self.cubin.ptx or [])

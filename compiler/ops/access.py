@@ -47,7 +47,10 @@ class Places:
             place = self.place(op.operands[0])
         elif op.name in ("load", "copy") and op.operands:
             found = self.place(op.operands[0])
-            if isinstance(self.types.get(name), (Array, FixedArray, Native)):
+            kind = self.types.get(name)
+            if isinstance(kind, Array):
+                place = _Place(found.target, found.index, "global")  # the descriptor was read; it points there
+            elif isinstance(kind, (FixedArray, Native)):
                 place = found
         if place is not None:
             self.known[name] = place
@@ -68,7 +71,10 @@ class Places:
                 inner = self.place(base)
                 if inner.index:
                     return inner  # a component of an array's element
-                return _Place(Field(inner.target, name), (), inner.space)
+                space = inner.space
+                if isinstance(base, Primal) and isinstance(self.types.get(base.name), Array):
+                    space = "param"  # part of the descriptor, not of what it points at
+                return _Place(Field(inner.target, name), (), space)
             case Call(Field(base, _), _):
                 return self.place(base)
             case Call(Name(function), (first, *rest)) if function.rpartition("::")[2] in _INDEXED_CALLS:

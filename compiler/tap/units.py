@@ -196,7 +196,7 @@ _PLACE = re.compile(r'function "[^"]*" at (.*?):(\d+):')
 
 
 def _refusal(kernel: Any, module: Any, failed: Exception, block_dim: int) -> Refusal:
-    text = str(failed).strip() or type(failed).__name__
+    text = "; ".join(str(part) for part in failed.args).strip() or type(failed).__name__
     place = _PLACE.search(text)
     reason = text.split("\n;", 1)[-1].strip() if place else text
     reason = " ".join(reason.split())

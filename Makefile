@@ -1,0 +1,60 @@
+# Two commands on a fresh machine: `make run` and `make test`.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+WARP ?=
+export WARP_CACHE_PATH ?= $(CURDIR)/build/warp-cache
+
+EXAMPLES := examples/camera_calibration.py examples/lidar_filter.py examples/spring_step.py
+OUT := build/examples
+
+.PHONY: run test check unit typecheck test-oldest bench clean
+
+run: $(VENV)/.installed
+	@$(BIN)/warp-audit compile $(EXAMPLES) -o $(OUT)
+	@echo
+	@echo "Which Python expression is this instruction of the calibration kernel?"
+	@echo
+	@$(BIN)/warp-audit trace "$$($(BIN)/python examples/store_pc.py $(OUT))" --in $(OUT)
+	@echo
+	@echo "Try next:"
+	@echo "  . $(BIN)/activate"
+	@echo "  warp-audit debug examples/camera_calibration.py           the four levels side by side, to walk through"
+	@echo "  warp-audit show examples/spring_step.py::spring_forces    Python, IR, PTX and SASS in the terminal"
+	@echo "  warp-audit trace camera_calibration.py:31:5 --in $(OUT)   every instruction of an expression"
+	@echo "  warp-audit compile YOUR_PROGRAM.py                        your own kernels"
+
+test: check unit
+
+# In this order: layout and lint, types, import contracts, then the tests.
+check: $(VENV)/.installed typecheck
+	$(BIN)/lint-imports --no-cache
+
+typecheck: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	rm -rf build/typecheck && $(BIN)/pip install --quiet --no-deps --target build/typecheck .
+	cd build/typecheck && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p warp_audit
+
+unit: $(VENV)/.installed
+	$(BIN)/pytest
+
+# The other end of the supported range of Warp.
+test-oldest:
+	$(MAKE) unit VENV=.venv-oldest WARP="warp-lang==1.16.*"
+
+bench: $(VENV)/.installed
+	$(BIN)/python bench/tap.py
+	$(BIN)/python bench/index.py
+
+$(VENV)/.installed: pyproject.toml setup.py
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+		{ echo "warp-audit needs Python 3.10 or later; name one with PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "this Python has no venv module: install python3-venv"; exit 1; }
+	@echo "Installing into $(VENV) (some minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' $(WARP)
+	@touch $@
+
+clean:
+	rm -rf build .venv .venv-oldest *.egg-info

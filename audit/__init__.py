@@ -1,0 +1,1 @@
+"""What is wrong with a code base: rules, proofs, launches, contracts and graphs."""

@@ -1,0 +1,181 @@
+"""Explains binaries that Warp itself wrote: its kernel cache, ahead-of-time output.
+
+With line information inside they are read as they are. Without, their program is compiled
+again, and the answer is given only when the code comes out byte-identical.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from warp_audit.compiler.ir.module import Module
+from warp_audit.debugger.binary.cubin import Cubin, read_cubin
+from warp_audit.debugger.binary.ptx import Ptx, read_ptx, without_debug
+from warp_audit.debugger.builds import DEFAULT, INDEX, Build, UnitFacts, make_build, shortened
+from warp_audit.debugger.index import kernel_of
+from warp_audit.debugger.trace import Tracer
+from warp_audit.errors import BadInput, WarpAuditError
+
+FOREIGN = "foreign"
+
+# A name that is local to a file carries the file's, which carries the module's hash.
+_INTERNAL = re.compile(r"_ZN?\d+_INTERNAL_\w+?_cu_[0-9a-f]{8}")
+_STEM = re.compile(r"(wp_.+?_[0-9a-f]{7,8})?(.*?)\.sm(\d+)[af]?\.(?:cubin|ptx)$")
+
+
+def open_foreign(paths: list[Path], source: str | None, names: list[str]) -> Tracer:
+    """A tracer for binaries outside a build.
+
+    Raises:
+        BadInput: none holds the function asked for, several do, or the one cannot be explained.
+    """
+    path = _choose(paths, names)
+    if path.suffix == ".ptx":
+        return _open_ptx(path, read_ptx(path), source)
+    cubin = read_cubin(path)
+    if source is not None or not cubin.has_lines:
+        return _recompiled(path, cubin, cubin.arch, source)
+    return _embedded(path, cubin)
+
+
+def _choose(paths: list[Path], names: list[str]) -> Path:
+    if len(paths) == 1:
+        return paths[0]
+    fitting = [path for path in paths if all(_holds(path, name) for name in names)]
+    if len(fitting) > 1:
+        cubins = [path for path in fitting if path.suffix == ".cubin"]
+        fitting = cubins or fitting
+    if len(fitting) == 1:
+        return fitting[0]
+    asked = " and ".join(repr(name) for name in names) or "the address"
+    if not fitting:
+        raise BadInput(f"no binary here holds {asked}", where=str(paths[0].parent))
+    raise BadInput(
+        f"several binaries hold {asked}", hint=f"name one with --in: {shortened([str(path) for path in fitting])}"
+    )
+
+
+def _holds(path: Path, name: str) -> bool:
+    try:
+        functions = list(read_ptx(path).entries) if path.suffix == ".ptx" else list(read_cubin(path).functions)
+    except BadInput:
+        return False
+    return any(name in function for function in functions)
+
+
+def _embedded(path: Path, cubin: Cubin) -> Tracer:
+    """A binary with its own line information: Python lines without IR nodes."""
+    from warp_audit.compiler.store import Store
+    from warp_audit.debugger.binary.sass import disassemble
+    from warp_audit.debugger.indexing import build_index
+
+    key = hashlib.sha256(cubin.data).hexdigest()[:20]
+    root = DEFAULT.parent / FOREIGN
+    store = Store(root)
+    store.prepare()
+    unit = UnitFacts(
+        key, path.stem, path.stem, cubin.arch, 0, "", "", "python", "",
+        {kernel_of(name)[0]: kernel_of(name)[0] for name in cubin.functions},
+    )  # fmt: skip
+    if not (root / unit.folder / INDEX).is_file():
+        with store.making(key) as folder:
+            if cubin.ptx is not None:
+                (folder / "module.ptx").write_text("\n".join(cubin.ptx))
+            build_index(folder / INDEX, Module("", "", ""), cubin, disassemble(path), {"arch": cubin.arch}, "none")
+    return Tracer(Build(root, [unit]))
+
+
+def _open_ptx(path: Path, ptx: Ptx, source: str | None) -> Tracer:
+    tracer = _recompiled(path, ptx, ptx.target, source)
+    unit = tracer.build.units[0]
+    ours = read_ptx(tracer.build.root / unit.folder / "module.ptx")
+    theirs = [number for number, _ in without_debug(ptx.lines)]
+    tracer.ptx_lines = dict(zip(theirs, (number for number, _ in without_debug(ours.lines)), strict=False))
+    return tracer
+
+
+def _recompiled(path: Path, binary: Cubin | Ptx, arch: str, source: str | None) -> Tracer:
+    """The build of the program that the binary came from, proved by comparing the code."""
+    from warp_audit.compiler.stages.session import Request
+
+    match = _STEM.match(path.name)
+    identifier = (match[1] or match[2]) if match else path.stem
+    target = source or _guess(identifier)
+    if target is None:
+        raise BadInput(
+            "was compiled without line information", where=str(path),
+            hint="name the program that it comes from with --source FILE.py, to compile it again and compare",
+        )  # fmt: skip
+    number = re.sub(r"\D", "", arch)
+    request = Request(build_dir=str(DEFAULT.parent / FOREIGN), targets=(target,), archs=(int(number),))
+    try:
+        build = make_build(request)
+    except BadInput as wrong:
+        if source is not None:
+            raise
+        raise BadInput(
+            f"was compiled without line information, and its program was not found: {wrong}", where=str(path),
+            hint="name the program with --source FILE.py",
+        ) from None  # fmt: skip
+    same = [unit for unit in build.units if unit.identifier == identifier]
+    named = [unit for unit in build.units if unit.module == _module_name(identifier)]
+    reasons: list[str] = []
+    for unit in same or named or build.units:
+        reason = _difference(build, unit, binary)
+        if reason is None:
+            build.units = [unit]
+            return Tracer(build, verified="recompiled")
+        reasons.append(f"{unit.module}: {reason}")
+    if not reasons:
+        reasons = [f"{target} has no kernels that compile"]
+    why = "" if same else f"; the module hash differs: source, options or Warp version changed since ({_versions(path, build)})"
+    raise BadInput(
+        f"cannot be explained by {target}: compiled again, the code is not identical ({shortened(reasons, 3)}){why}",
+        where=str(path),
+    )
+
+
+def _versions(path: Path, build: Build) -> str:
+    """The Warp versions on either side, the cache's read from its folder's name."""
+    ours = build.units[0].warp if build.units else "unknown"
+    theirs = next((p for p in reversed(path.resolve().parts) if re.fullmatch(r"\d+\.\d+\.\d+\w*", p)), "unknown")
+    return f"here Warp {ours}, there {theirs}"
+
+
+def _difference(build: Build, unit: UnitFacts, binary: Cubin | Ptx) -> str | None:
+    """Why our binary is not the same as the given one; None when it is."""
+    folder = build.root / unit.folder
+    if isinstance(binary, Ptx):
+        ours = [_INTERNAL.sub("_", text) for _, text in without_debug(read_ptx(folder / "module.ptx").lines)]
+        theirs = [_INTERNAL.sub("_", text) for _, text in without_debug(binary.lines)]
+        if ours == theirs:
+            return None
+        at = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), min(len(ours), len(theirs)))
+        return f"PTX differs from instruction line {at + 1}"
+    mine = {code.name: code.digest for code in build.index(unit).codes()}
+    missing = [name for name in binary.functions if name not in mine]
+    if missing:
+        return f"it has no {shortened(missing, 2)}"
+    if unit.arch != binary.arch:
+        return f"compiled for {binary.arch}"
+    changed = [name for name in binary.functions if binary.digest(name) != mine[name]]
+    return f"code of {shortened(changed, 2)} differs" if changed else None
+
+
+def _module_name(identifier: str) -> str:
+    return re.sub(r"_[0-9a-f]{7,8}$", "", identifier.removeprefix("wp_"))
+
+
+def _guess(identifier: str) -> str | None:
+    """The Python module that Warp named the file after, if there is one to import."""
+    import importlib.util
+
+    name = _module_name(identifier)
+    if name in ("", "__main__") or not all(part.isidentifier() for part in name.split(".")):
+        return None
+    try:
+        return name if importlib.util.find_spec(name) is not None else None
+    except (ImportError, ValueError, WarpAuditError):
+        return None

@@ -1,0 +1,1 @@
+"""Frozen data in, text or JSON out."""
