@@ -113,7 +113,9 @@ def open_build(root: Path) -> Build:
         return Build(root, units, content["refused"], content["failed"])
     except FileNotFoundError:
         raise BadInput(
-            "there is no build here", where=str(root), hint="make one with warp-audit compile TARGET, or name it with --in"
+            "there is no build here",
+            where=str(root),
+            hint="make one with warp-audit compile TARGET, or name it with --in",
         ) from None
     except OSError as wrong:
         raise BadInput(f"cannot be read: {wrong.strerror}", where=str(path)) from None
@@ -176,7 +178,7 @@ def make_build(
             future.result()
             if tell is not None:
                 tell(Progress("indexing", number, len(indexing)))
-    build.units.sort(key=lambda u: (u.module, u.identifier, u.block_dim, u.arch))
+    build.units.sort(key=lambda u: (u.module, u.block_dim, u.arch, u.identifier))
     build.save()
     return build
 

@@ -71,7 +71,7 @@ def _embedded(path: Path, cubin: Cubin) -> Tracer:
     from warp_audit.debugger.binary.sass import disassemble
     from warp_audit.debugger.indexing import build_index
 
-    key = hashlib.sha256(cubin.data).hexdigest()[:20]
+    key = hashlib.sha256(path.read_bytes()).hexdigest()[:20]
     root = DEFAULT.parent / FOREIGN
     store = Store(root)
     store.prepare()
@@ -130,7 +130,11 @@ def _recompiled(path: Path, binary: Cubin | Ptx, arch: str, source: str | None) 
         reasons.append(f"{unit.module}: {reason}")
     if not reasons:
         reasons = [f"{target} has no kernels that compile"]
-    why = "" if same else f"; the module hash differs: source, options or Warp version changed since ({_versions(path, build)})"
+    why = (
+        ""
+        if same
+        else f"; the module hash differs: source, options or Warp version changed since ({_versions(path, build)})"
+    )
     raise BadInput(
         f"cannot be explained by {target}: compiled again, the code is not identical ({shortened(reasons, 3)}){why}",
         where=str(path),
@@ -152,7 +156,10 @@ def _difference(build: Build, unit: UnitFacts, binary: Cubin | Ptx) -> str | Non
         theirs = [_INTERNAL.sub("_", text) for _, text in without_debug(binary.lines)]
         if ours == theirs:
             return None
-        at = next((i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]), min(len(ours), len(theirs)))
+        at = next(
+            (i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]),
+            min(len(ours), len(theirs)),
+        )
         return f"PTX differs from instruction line {at + 1}"
     mine = {code.name: code.digest for code in build.index(unit).codes()}
     missing = [name for name in binary.functions if name not in mine]

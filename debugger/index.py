@@ -156,7 +156,9 @@ class Index:
         return self._nodes[number]
 
     def _node(self, row: Any) -> Node:
-        return Node(*row[:7], self._sources.get(row[7], ""), *row[8:])
+        node, op, passed, text, access, forward, entity, source, line, column, end_line, end_column = row
+        file = self._sources.get(source, "")
+        return Node(node, op, passed, text, access, forward, entity, file, line, column, end_line, end_column)
 
     def stack(self, number: int | None) -> tuple[int | None, tuple[StackFrame, ...]]:
         """The IR node and the frames of a stack."""

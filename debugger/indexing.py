@@ -110,11 +110,14 @@ class _Writer:
                 return (node, op, passed, text, access, forward, function.symbol, None, 0, 0, 0, 0)
             path = self.module.sources[origin.source].path
             self.where[node] = (path, origin.line, key)
-            self.by_line.setdefault((path, origin.line), node)
+            if op != "value":
+                self.by_line.setdefault((path, origin.line), node)
             span = (origin.source, origin.line, origin.column, origin.end_line, origin.end_column)
             return (node, op, passed, text, access, forward, function.symbol, *span)
 
-        yield row(function.node, function.kind, "forward", f"{function.kind} {function.key}", None, None, function.origin)
+        yield row(
+            function.node, function.kind, "forward", f"{function.kind} {function.key}", None, None, function.origin
+        )
         for value in function.values:
             text = f"%{value.name}: {value.type}" + (f" := {value.constant}" if value.constant is not None else "")
             yield row(value.node, "value", "forward", text, None, None, value.origin)
@@ -136,15 +139,16 @@ class _Writer:
         texts = dict(self.sass.get(name, ()))
         at_place = at_ptx = -1
         for pc in range(0, size - size % INSTRUCTION, INSTRUCTION):
-            while at_place + 1 < len(places) and places[at_place + 1][0] <= pc:
+            while at_place + 1 < len(places) and places.pairs[at_place + 1][0] <= pc:
                 at_place += 1
-            while at_ptx + 1 < len(ptx) and ptx[at_ptx + 1][0] <= pc:
+            while at_ptx + 1 < len(ptx) and ptx.pairs[at_ptx + 1][0] <= pc:
                 at_ptx += 1
-            stack = None
-            if at_place >= 0:
-                frames = places[at_place][1]
-                stack = self.stacks.setdefault(frames, len(self.stacks))
-            yield number, pc, ptx[at_ptx][1] if at_ptx >= 0 else None, stack, texts.get(pc)
+            stack = line = None
+            if at_place >= 0 and pc < places.end:
+                stack = self.stacks.setdefault(places.pairs[at_place][1], len(self.stacks))
+            if at_ptx >= 0 and pc < ptx.end:
+                line = ptx.pairs[at_ptx][1]
+            yield number, pc, line, stack, texts.get(pc)
 
     def resolved(self, frames: tuple[Frame, ...]) -> tuple[int | None, str]:
         """The IR node of a stack and its frames as JSON, Python places where known."""
@@ -179,5 +183,3 @@ def _depots(ptx: list[str]) -> dict[str, int]:
         elif match := _DEPOT.search(line):
             found[name] = int(match[1])
     return found
-
-

@@ -68,9 +68,18 @@ def kernel_facts(build: Build) -> list[KernelFacts]:
                 continue
             found.append(
                 KernelFacts(
-                    name, code.name, code.passed, unit.arch, unit.block_dim, code.registers,
-                    code.shared + int(meta.get(f"{code.name}_smem_bytes", 0)), code.local, code.spills,
-                    index.instruction_count(code), index.op_count(code), files,
+                    name,
+                    code.name,
+                    code.passed,
+                    unit.arch,
+                    unit.block_dim,
+                    code.registers,
+                    code.shared + int(meta.get(f"{code.name}_smem_bytes", 0)),
+                    code.local,
+                    code.spills,
+                    index.instruction_count(code),
+                    index.op_count(code),
+                    files,
                 )  # fmt: skip
             )
     return found
@@ -78,5 +87,3 @@ def kernel_facts(build: Build) -> list[KernelFacts]:
 
 def _asked(name: str, code: Code, only: tuple[str, ...]) -> bool:
     return not only or any(one in (name, name.rpartition(".")[2], code.kernel, code.name) for one in only)
-
-

@@ -80,9 +80,7 @@ def python_frame(found: Instruction) -> tuple[str, int] | None:
 class Tracer:
     """Answers addresses in a build."""
 
-    def __init__(
-        self, build: Build, verified: str = "embedded", ptx_lines: dict[int, int] | None = None
-    ) -> None:
+    def __init__(self, build: Build, verified: str = "embedded", ptx_lines: dict[int, int] | None = None) -> None:
         self.build = build
         self.verified = verified
         self.ptx_lines = ptx_lines  # from the lines of a PTX asked about to those of the build's
@@ -178,7 +176,9 @@ class Tracer:
         codes = {code.id: code for code in index.codes()}
         found = index.instruction(codes[code_id], offset)
         assert found is not None
-        names = {u.key: {c.id: c.name for c in self.build.index(u).codes()} for u in {h[0].key: h[0] for h in hits}.values()}
+        names = {
+            u.key: {c.id: c.name for c in self.build.index(u).codes()} for u in {h[0].key: h[0] for h in hits}.values()
+        }
         others = tuple((names[u.key][c], o) for u, c, o in hits[1:])
         return self.complete(text, unit, found, others=others, **more)
 

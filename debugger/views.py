@@ -84,7 +84,9 @@ def kernel_view(build: Build, unit: UnitFacts, code: Code) -> KernelView:
     return KernelView(unit, code, f"{name} ({code.passed}, {unit.arch})", levels, nodes, stacks)
 
 
-def _ir(build: Build, unit: UnitFacts, shown: list[Entity], nodes: dict[int, Node], passed: str) -> tuple[ViewLine, ...]:
+def _ir(
+    build: Build, unit: UnitFacts, shown: list[Entity], nodes: dict[int, Node], passed: str
+) -> tuple[ViewLine, ...]:
     text = (build.root / unit.folder / "module.wir").read_text(encoding="utf-8").split("\n")
     lines: list[ViewLine] = []
     for entity in shown:
@@ -111,9 +113,7 @@ def _without_origin(line: str) -> str:
     return _ORIGIN.sub("", line)
 
 
-def _python(
-    index: Index, functions: list[Node], nodes: dict[int, Node], kept: frozenset[int]
-) -> tuple[ViewLine, ...]:
+def _python(index: Index, functions: list[Node], nodes: dict[int, Node], kept: frozenset[int]) -> tuple[ViewLine, ...]:
     by_place: dict[tuple[str, int], set[int]] = {}
     for number in kept:
         node = nodes[number]

@@ -44,7 +44,7 @@ def compact(
     if keep[i] == 0:
         return
     cell = cell_of(points[i])
-    company = int(0)
+    company = 0
     for dx in range(-1, 2):
         for dy in range(-1, 2):
             x = cell[0] + dx

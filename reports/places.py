@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from warp_audit.reports.style import Style, printable
 from warp_audit.debugger.trace import Answer, Tracer, python_frame
+from warp_audit.reports.style import Style, printable
 
 _OTHERS = 6
 

@@ -63,7 +63,9 @@ def _blocks(view: KernelView) -> Iterator[dict[str, list[ViewLine]]]:
     rest: dict[str, list[ViewLine]] = {"python": []}
     for level in LEVELS[1:]:
         rest[level] = [
-            line for at, line in enumerate(view.levels[level]) if at not in taken[level] and (level != "ir" or line.nodes)
+            line
+            for at, line in enumerate(view.levels[level])
+            if at not in taken[level] and (level != "ir" or line.nodes)
         ]
     if any(rest.values()):
         yield rest
@@ -94,9 +96,7 @@ def _paint(style: Style, colour: str, text: str) -> str:
     return f"\x1b[{colour}m{text}\x1b[0m" if style.on and text.strip() else text
 
 
-def _stacked(
-    view: KernelView, blocks: list[dict[str, list[ViewLine]]], width: int, style: Style
-) -> Iterator[str]:
+def _stacked(view: KernelView, blocks: list[dict[str, list[ViewLine]]], width: int, style: Style) -> Iterator[str]:
     for number, block in enumerate(blocks):
         colour = _COLOURS[number % len(_COLOURS)] if any(block[level] for level in LEVELS[1:]) else "2"
         for level in LEVELS:

@@ -82,7 +82,7 @@ def parse_address(text: str) -> Address:
     stripped = text.strip()
     if match := _PREFIXED.fullmatch(stripped):
         number = int(match[2])
-        return {"ptx": PtxLine, "ir": IrNode, "cu": CudaLine}[match[1]](number)
+        return PtxLine(number) if match[1] == "ptx" else IrNode(number) if match[1] == "ir" else CudaLine(number)
     if match := _AT.fullmatch(stripped):
         return SassPc(match[2].strip(), int(match[1], 0))
     if match := _PLUS.fullmatch(stripped):

@@ -118,13 +118,16 @@ def emit(module: Module, lines: str = "ir") -> tuple[str, list[int]]:
                 text.append(indent + "    " * item.depth + item.text)
                 nodes.append(item.node)
             continue
+        stated = 0
         for line in part.lines:
             if line.startswith(MARK):
                 owner = functions[line[len(MARK) :]]
                 directive(owner.node, owner.origin)
+                stated = owner.node
             else:
                 text.append(line)
-                nodes.append(0)
+                nodes.append(stated)
+                stated = 0
     return "\n".join(text), nodes
 
 

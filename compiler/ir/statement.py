@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from warp_audit.compiler.ir.expr import CPP, Expr, ExprError, Spelling, Reader
+from warp_audit.compiler.ir.expr import CPP, Expr, ExprError, Reader, Spelling
 
 
 @dataclass(frozen=True, slots=True)

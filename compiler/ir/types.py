@@ -10,9 +10,24 @@ import re
 from dataclasses import dataclass
 
 SCALARS = frozenset(
-    "bool int8 uint8 int16 uint16 int32 uint32 int64 uint64 float16 bfloat16 float32 float64 str".split()
+    [
+        "bool",
+        "int8",
+        "uint8",
+        "int16",
+        "uint16",
+        "int32",
+        "uint32",
+        "int64",
+        "uint64",
+        "float16",
+        "bfloat16",
+        "float32",
+        "float64",
+        "str",
+    ]
 )
-ARRAY_FAMILIES = frozenset("array indexedarray fabricarray indexedfabricarray".split())
+ARRAY_FAMILIES = frozenset(["array", "indexedarray", "fabricarray", "indexedfabricarray"])
 
 
 class TypeTextError(ValueError):
@@ -204,8 +219,7 @@ def parse_type(text: str) -> Type:
     Raises:
         TypeTextError: with the part that is wrong.
     """
-    found = _parse(text.strip(), 0)
-    return found
+    return _parse(text.strip(), 0)
 
 
 def _parse(text: str, depth: int) -> Type:

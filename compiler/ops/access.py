@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from warp_audit.compiler.ir.expr import WIR, Call, Cast, Dual, Expr, Field, Group, Name, Primal, Unary
+from warp_audit.compiler.ir.expr import WIR, Call, Cast, Dual, Expr, Field, Group, Name, Primal, Subscript, Unary
 from warp_audit.compiler.ir.op import Access, Op
 from warp_audit.compiler.ir.types import Array, FixedArray, Native, Reference, Tile, Type
 from warp_audit.compiler.ops.calls import ADJ, Deterministic
@@ -75,7 +75,7 @@ class Places:
                 if isinstance(base, Primal) and isinstance(self.types.get(base.name), Array):
                     space = "param"  # part of the descriptor, not of what it points at
                 return _Place(Field(inner.target, name), (), space)
-            case Call(Field(base, _), _):
+            case Call(Field(base, _), _) | Subscript(base, _):
                 return self.place(base)
             case Call(Name(function), (first, *rest)) if function.rpartition("::")[2] in _INDEXED_CALLS:
                 inner = self.place(first)
@@ -192,8 +192,6 @@ def _adjoint(key: str, operands: tuple[Expr, ...], places: Places) -> Iterable[A
                 place = places.place(operand)
                 yield Access("atomic" if key == "tile_load" else "read", "global", _dual(place.target), place.index)
                 break
-
-
 
 
 def annotate(ops: Iterable[Op], places: Places) -> None:

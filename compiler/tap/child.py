@@ -165,7 +165,7 @@ class _Child:
                 for name in ("module.ptx", "module.cubin"):
                     nvrtc.compile_cuda(cu, folder / name, arch, unit.options, unit.ltoirs, unit.fatbins)
             except ToolFailed as failed:
-                self.say("uncompiled", **describe(failed), **{"unit": facts})
+                self.say("uncompiled", **describe(failed), unit=facts)
                 self.store.abandon(folder)
                 return
             cu.rename(folder / "module.cu")
@@ -178,5 +178,3 @@ class _Child:
             done, self.pending = wait(self.pending, return_when=FIRST_COMPLETED)
             for future in done:
                 future.result()
-
-

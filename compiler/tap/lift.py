@@ -33,10 +33,9 @@ class _Position:
     nodes: dict[int, Origin | None] = field(default_factory=dict)
 
     def origin(self, node: Any) -> Origin | None:
-        found = self.nodes.get(id(node), ...)
-        if found is ...:
-            found = self.nodes[id(node)] = self._origin(node)
-        return found  # type: ignore[return-value]
+        if id(node) not in self.nodes:
+            self.nodes[id(node)] = self._origin(node)
+        return self.nodes[id(node)]
 
     def _origin(self, node: Any) -> Origin | None:
         start, end = node, node
@@ -80,7 +79,7 @@ class Lifter:
         self.types = TypeReader()
         module = builder.module
         block_dim = builder.options["block_dim"]
-        self.module = Module(module.name, identifier(module, block_dim), warp)
+        self.module = Module(module.name, module.get_module_identifier(block_dim=block_dim), warp)
         self.sources: dict[str, int] = {}
         self.positions: dict[int, _Position] = {}
         self.by_adjoint: dict[int, Function] = {}
@@ -353,14 +352,6 @@ class _Linker:
     def read_at(self, name: str) -> Origin | None:
         value = self.values.get(name)
         return value.origin if value is not None else None
-
-
-def identifier(module: Any, block_dim: int) -> str:
-    """The file stem that Warp gives the module's artefacts for a block size."""
-    try:
-        return str(module.get_module_identifier(block_dim=block_dim))
-    except TypeError:
-        return str(module.get_module_identifier(block_dim))
 
 
 def _constant(var: Any) -> str | None:

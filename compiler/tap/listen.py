@@ -89,9 +89,5 @@ def listening() -> Iterator[Heard]:
 
 def unmarked(text: str) -> str:
     """The text as Warp writes it without listener and without line information."""
-    kept = (
-        line
-        for line in text.split("\n")
-        if not (line.startswith(("#line ", BODY_OPEN)) or line == BODY_CLOSE)
-    )
+    kept = (line for line in text.split("\n") if not (line.startswith(("#line ", BODY_OPEN)) or line == BODY_CLOSE))
     return "\n".join(kept)

@@ -19,8 +19,11 @@ SEAMS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("warp._src.codegen", "Var.type_to_ctype", ("t",)),
     ("warp._src.context", "ModuleBuilder.codegen", ("device",)),
     ("warp._src.context", "ModuleHasher.get_unique_kernels", ()),
-    ("warp._src.context", "Module.resolve_options", ()),
-    ("warp._src.context", "Module.get_module_identifier", ()),
+    ("warp._src.context", "ModuleHasher.get_hash", ()),
+    ("warp._src.context", "Module.resolve_options", ("config", "block_dim")),
+    ("warp._src.context", "Module.get_module_identifier", ("block_dim",)),
+    ("warp._src.context", "Module._get_live_kernels", ()),
+    ("warp._src.context", "launch", ("kernel", "block_dim")),
     ("warp._src.context", "user_modules", ()),
     ("warp._src.build", "build_cuda", ("cu_path", "arch", "output_path", "lineinfo", "ltoirs", "fatbins")),
 )

@@ -94,7 +94,7 @@ def _load_module(name: str) -> Loaded:
         return Loaded(name, (), _failure(failed, ()))
     if spec is None:
         raise BadInput(f"there is no module {name!r}")
-    files = (Path(spec.origin),) if spec.origin and spec.origin != "namespace" else ()
+    files: tuple[Path, ...] = (Path(spec.origin),) if spec.origin and spec.origin != "namespace" else ()
     if spec.submodule_search_locations:
         files = tuple(Path(p) for p in spec.submodule_search_locations)
     return Loaded(name, files, _attempt(lambda: importlib.import_module(name), files))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -60,9 +61,7 @@ def select(loaded: Iterable[Loaded], launched: set[Any], everything: bool) -> li
 
 def live_kernels(module: Any) -> list[Any]:
     """The module's kernels, generic ones included, overloads not."""
-    if hasattr(module, "_get_live_kernels"):
-        return list(module._get_live_kernels())
-    return list(module.kernels.values())
+    return list(module._get_live_kernels())
 
 
 def concrete(kernels: Iterable[Any]) -> list[Any]:
@@ -143,12 +142,13 @@ def _build(module: Any, options: dict[str, Any], hasher: Any) -> Unit:
     from warp._src import context
 
     with listening() as heard:
-        named = {"target": "cuda"} if "target" in context.ModuleBuilder.__init__.__code__.co_varnames else {}
+        # Warp 1.17 and later are told the backend that is built for.
+        named = {"target": "cuda"} if "target" in inspect.signature(context.ModuleBuilder).parameters else {}
         builder = context.ModuleBuilder(module, options | {"lineinfo": True}, hasher=hasher, **named)
         text = builder.codegen("cuda")
     lifted = Lifter(builder, heard, text, warp_version()).lift()
     lifted.options["lineinfo"] = str(options.get("lineinfo", False))
-    digest = hasher.get_module_hash() if hasattr(hasher, "get_module_hash") else b""
+    digest = hasher.get_hash()
     return Unit(
         lifted,
         options,
@@ -163,11 +163,7 @@ def _build(module: Any, options: dict[str, Any], hasher: Any) -> Unit:
 def _options(module: Any, block_dim: int) -> dict[str, Any]:
     import warp
 
-    try:
-        options = module.resolve_options(warp.config, block_dim=block_dim)
-    except TypeError:
-        options = module.resolve_options(warp.config)
-    return dict(options) | {"block_dim": block_dim}
+    return dict(module.resolve_options(warp.config, block_dim=block_dim))
 
 
 def _hasher(module: Any, block_dim: int, kernels: list[Any], options: dict[str, Any]) -> Any:

@@ -74,7 +74,7 @@ class TypeReader:
             self.structs.setdefault(t.native_name, t)
             return Struct(t.native_name)
         if isinstance(t, type) and issubclass(t, codegen.StructInstance):
-            return Struct(t.native_name)
+            return Struct(str(getattr(t, "native_name", t.__name__)))
         generic = getattr(t, "_wp_generic_type_str_", None)
         if generic in _FAMILIES:
             parameters = list(t._wp_type_params_)

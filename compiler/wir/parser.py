@@ -22,9 +22,9 @@ from warp_audit.compiler.ir.module import (
     Value,
 )
 from warp_audit.compiler.ir.op import Access, Op, Origin
-from warp_audit.compiler.wir.printer import VERSION
 from warp_audit.compiler.ir.types import TypeTextError, parse_type
 from warp_audit.compiler.ops.kind import kind_of
+from warp_audit.compiler.wir.printer import VERSION
 from warp_audit.errors import BadInput
 
 MAX_BLOB = 256 << 20  # bytes of one unpacked device library
@@ -149,7 +149,7 @@ class _Parser:
     def function(self, line: str) -> Function:
         head = re.match(r'(kernel|func|native) ("(?:\\.|[^"\\])*") as (\S+)', line)
         if not head or not line.endswith(" {"):
-            raise _Wrong("expected: kernel \"name\" as symbol … {")
+            raise _Wrong('expected: kernel "name" as symbol … {')
         found = Function(head[1], self.string(head[2]), head[3], None, node=self.at)
         reader = Reader(line[:-2], WIR)
         reader.at = head.end()

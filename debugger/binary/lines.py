@@ -1,23 +1,40 @@
-"""Line programs of cubins: DWARF 2 with NVIDIA's extensions for inlined calls.
+"""Line tables: DWARF line programs with NVIDIA's extensions for inlined calls.
 
-The format is DWARF 2's (section 6.2). Two extended opcodes are NVIDIA's own, as `nvdisasm
--gi` reads them: 0x90 states for the rows that follow the row of the call that they are
-inlined at (counted from 1 in its sequence) and the function's name as an offset into
-``.debug_str``; 0x91 states a name alone. Where several rows have one pc, the last is the innermost frame.
+The programs are DWARF 2's (section 6.2 of the standard). CUDA 11.2 added two extended
+opcodes and a header word, published by NVIDIA's partners as a patch of elfutils (libdw,
+``DW_LNE_NVIDIA_inlined_call`` and ``DW_LNE_NVIDIA_set_function_name``, 2021):
+
+- 0x90 states for the rows that follow the row of the call they are inlined at, counted
+  from 1 in the function's own sequence, and the inlined function's name; row 0 ends it;
+- 0x91 states a name alone;
+- names are offsets into ``.debug_str`` from a base, which is the 4 bytes that a header has
+  after its file table.
+
+Where several rows have one pc, the last one holds: the earlier ones are its call sites.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Generic, TypeVar, overload
 
+from warp_audit.debugger.binary.elf import Strings
+
+# Of a section; far above real cubins, they bound what a damaged file can cost.
+MAX_ROWS = 1 << 21
+MAX_RUNS = 1 << 17
+MAX_PROGRAMS = 1 << 15
+MAX_FILES = 1 << 15
+MAX_PATH = 1 << 12
 MAX_INLINE_DEPTH = 256
+MAX_FRAMES = 1 << 23
 
-_SET_ADDRESS = 2
-_END_SEQUENCE = 1
-_DEFINE_FILE = 3
-_INLINED_CALL = 0x90
-_FUNCTION_NAME = 0x91
+_END_SEQUENCE, _SET_ADDRESS, _DEFINE_FILE, _INLINED_CALL, _FUNCTION_NAME = 0x01, 0x02, 0x03, 0x90, 0x91
+
+T = TypeVar("T")
 
 
 class LineError(ValueError):
@@ -25,33 +42,70 @@ class LineError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One row: from ``pc`` on, the code comes from this file and line, inlined at ``context``."""
+class Frame:
+    """One level of an inline stack: a place, and the function that holds it.
 
-    pc: int
-    file: int
+    ``function`` is a mangled name; it is None in the outermost frame, which belongs to the
+    kernel itself.
+    """
+
+    file: str
     line: int
-    context: int  # number of the row of the call site, from 1; 0: not inlined
-    name: int  # offset of the inlined function's name; -1: none
+    function: str | None = None
 
 
-@dataclass(slots=True)
-class Sequence:
-    """The rows of one function: the section it describes is known by relocation."""
+@dataclass(frozen=True, slots=True)
+class PcTable(Sequence[tuple[int, T]], Generic[T]):
+    """What each pc of a function maps to: ascending (pc, value) pairs.
 
-    address_at: int  # offset in the section of the address operand, for the relocation
-    address: int
-    rows: list[int] = field(default_factory=list)  # row numbers, from 1
+    A pair holds from its pc up to the next one's, the last one up to ``end``.
+    """
+
+    pairs: tuple[tuple[int, T], ...] = ()
     end: int = 0
+
+    def at(self, pc: int) -> T | None:
+        """The value at a pc; None before the first pair and from the end on."""
+        number = bisect_right(self.pairs, pc, key=itemgetter(0))
+        return self.pairs[number - 1][1] if number and pc < self.end else None
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __iter__(self) -> Iterator[tuple[int, T]]:
+        return iter(self.pairs)
+
+    @overload
+    def __getitem__(self, number: int) -> tuple[int, T]: ...
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[tuple[int, T]]: ...
+    def __getitem__(self, number: int | slice) -> tuple[int, T] | Sequence[tuple[int, T]]:
+        return self.pairs[number]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run of rows that starts at one address, which a relocation ties to a section."""
+
+    operand: int  # offset in the section of the address, for its relocation
+    address: int
+    start: int  # rows start … stop - 1 of the program
+    stop: int
+    end: int  # the pc after the last instruction
 
 
 @dataclass(slots=True)
 class LineProgram:
-    """A decoded program: file table, all rows, and which belong to which sequence."""
+    """A decoded program: its file table, and its rows as columns."""
 
     files: list[str] = field(default_factory=list)  # file 1 is the first
-    rows: list[Row] = field(default_factory=list)
-    sequences: list[Sequence] = field(default_factory=list)
+    names_base: int = 0  # of function names, in .debug_str
+    pcs: list[int] = field(default_factory=list)
+    file: list[int] = field(default_factory=list)
+    line: list[int] = field(default_factory=list)
+    context: list[int] = field(default_factory=list)  # row of the call site, plus 1; 0: not inlined
+    name: list[int] = field(default_factory=list)  # of the inlined function, as an offset from the base
+    runs: list[Run] = field(default_factory=list)
 
 
 def decode(data: bytes) -> list[LineProgram]:
@@ -61,215 +115,217 @@ def decode(data: bytes) -> list[LineProgram]:
         LineError: the section is truncated or inconsistent.
     """
     programs: list[LineProgram] = []
-    at = 0
+    at, rows, runs, files = 0, 0, 0, 0
     try:
-        while at + 4 <= len(data):
+        while at < len(data):
             length = int.from_bytes(data[at : at + 4], "little")
             end = at + 4 + length
             if length < 10 or end > len(data):
                 raise LineError(f"a line program of {length} bytes does not fit its section")
-            programs.append(_Decoder(data, at, end).program)
+            program = _program(data[at:end], at)
+            programs.append(program)
+            rows += len(program.pcs)
+            runs += len(program.runs)
+            files += len(program.files)
+            if rows > MAX_ROWS or runs > MAX_RUNS or files > MAX_FILES or len(programs) > MAX_PROGRAMS:
+                raise LineError("it is larger than any cubin's")
             at = end
     except IndexError:
         raise LineError("a line program ends in the middle of an entry") from None
     return programs
 
 
-class _Decoder:
-    def __init__(self, data: bytes, start: int, end: int) -> None:
-        self.data = data
-        self.end = end
-        version = int.from_bytes(data[start + 4 : start + 6], "little")
-        if version not in (2, 3):
-            raise LineError(f"line program of DWARF version {version}")
-        header = start + 10 + int.from_bytes(data[start + 6 : start + 10], "little")
-        self.step, _, base, self.range, self.first = data[start + 10 : start + 15]
-        self.base = base - 256 if base > 127 else base
-        if not self.range or not self.first or header > end:
-            raise LineError("a line program's header makes no sense")
-        self.lengths = data[start + 15 : start + 14 + self.first]
-        self.program = LineProgram()
-        self.tables(start + 14 + self.first, header)
-        self.run(header)
+def _program(data: bytes, offset: int) -> LineProgram:
+    """The program in ``data``, which lies at ``offset`` of its section."""
+    version = int.from_bytes(data[4:6], "little")
+    if version not in (2, 3, 4):
+        raise LineError(f"a line program is of DWARF version {version}")
+    code = 10 + int.from_bytes(data[6:10], "little")
+    at = 11 if version < 4 else 12  # version 4 adds the operations of a VLIW instruction
+    step = data[10]
+    base, span, first = data[at + 1 : at + 4]
+    at += 4
+    if not span or not first or code > len(data) or at + first - 1 > code:
+        raise LineError("a line program's header makes no sense")
+    lengths = data[at : at + first - 1]
+    program = LineProgram()
+    _tables(data, at + first - 1, code, program)
+    _rows(data, code, offset, program, (step, base - 256 if base > 127 else base, span, first, lengths))
+    return program
 
-    def tables(self, at: int, end: int) -> None:
-        folders = [""]
-        while self.data[at]:
-            text, at = self.string(at, end)
-            folders.append(text)
-        at += 1
-        while self.data[at]:
-            text, at = self.string(at, end)
-            folder, at = self.uleb(at)
-            _, at = self.uleb(at)
-            _, at = self.uleb(at)
-            self.add_file(text, folder, folders)
 
-    def add_file(self, text: str, folder: int, folders: list[str]) -> None:
+def _tables(data: bytes, at: int, end: int, program: LineProgram) -> None:
+    """Read the folders and files of a header, and NVIDIA's word after them."""
+    folders = [""]
+    while data[at]:
+        text, at = _string(data, at, end)
+        folders.append(text)
+    at += 1
+    while data[at]:
+        text, at = _string(data, at, end)
+        folder, at = _uleb(data, at)
+        _, at = _uleb(data, at)  # time and size, which NVIDIA fills in or not
+        _, at = _uleb(data, at)
         if folder and folder < len(folders) and not text.startswith("/"):
             text = f"{folders[folder]}/{text}"
-        self.program.files.append(text)
+        program.files.append(text)
+    at += 1
+    if at + 4 == end:
+        program.names_base = int.from_bytes(data[at:end], "little")
 
-    def string(self, at: int, end: int) -> tuple[str, int]:
-        stop = self.data.find(0, at, end)
-        if stop < 0:
-            raise LineError("a file name is not closed")
-        return self.data[at:stop].decode(errors="replace"), stop + 1
 
-    def uleb(self, at: int) -> tuple[int, int]:
-        data = self.data
-        byte = data[at]
-        if byte < 128:
-            return byte, at + 1
-        result, shift = byte & 127, 7
-        for at in range(at + 1, at + 10):
-            byte = data[at]
-            result |= (byte & 127) << shift
-            if byte < 128:
-                return result, at + 1
-            shift += 7
-        raise LineError("a number is longer than ten bytes")
-
-    def sleb(self, at: int) -> tuple[int, int]:
-        value, after = self.uleb(at)
-        bits = 7 * (after - at)
-        return (value - (1 << bits) if value >> (bits - 1) & 1 else value), after
-
-    def run(self, at: int) -> None:
-        data, end, first, span, base, step = self.data, self.end, self.first, self.range, self.base, self.step
-        rows, sequences = self.program.rows, self.program.sequences
-        uleb = self.uleb
-        pc, file, line, context, name = 0, 1, 1, 0, -1
-        sequence: Sequence | None = None
-        numbers: list[int] = []
-        while at < end:
-            op = data[at]
-            at += 1
+def _rows(data: bytes, at: int, offset: int, program: LineProgram, header: tuple[int, int, int, int, bytes]) -> None:
+    """Run the program from ``at``. One loop without calls: it is what reading a cubin costs."""
+    step, base, span, first, lengths = header
+    end = len(data)
+    to_pc, to_file, to_line = program.pcs.append, program.file.append, program.line.append
+    to_context, to_name = program.context.append, program.name.append
+    special = [(op // span * step, base + op % span) for op in range(256 - first)]
+    pc, file, line, context, name = 0, 1, 1, 0, -1
+    count = start = 0
+    operand: int | None = None
+    address = 0
+    while at < end:
+        op = data[at]
+        at += 1
+        if op >= first or op == 1:  # special opcodes, DW_LNS_copy
             if op >= first:
-                op -= first
-                pc += op // span * step
-                line += base + op % span
-                rows.append(Row(pc, file, line, context, name))
-                numbers.append(len(rows))
-            elif op == 1:
-                rows.append(Row(pc, file, line, context, name))
-                numbers.append(len(rows))
-            elif op == 2:
-                value, at = uleb(at)
-                pc += value * step
-            elif op == 3:
-                value, at = self.sleb(at)
-                line += value
-            elif op == 4:
-                file, at = uleb(at)
-            elif op == 8:
-                pc += (255 - first) // span * step
-            elif op == 9:
-                pc += data[at] | data[at + 1] << 8
-                at += 2
-            elif op == 0:
-                length, at = uleb(at)
-                stop = at + length
-                if not length or stop > end:
-                    raise LineError("an extended opcode does not fit its program")
-                sub = data[at]
-                if sub == _INLINED_CALL:
-                    context, after = uleb(at + 1)
-                    name = uleb(after)[0] if after < stop else -1
-                    if not context:
-                        name = -1
-                    elif context > len(numbers):
-                        raise LineError("an inlined call names a row that does not exist yet")
-                    else:
-                        context = numbers[context - 1]
-                elif sub == _FUNCTION_NAME:
-                    name, _ = uleb(at + 1)
-                elif sub == _SET_ADDRESS:
-                    address = int.from_bytes(data[at + 1 : stop], "little")
-                    sequence = Sequence(at + 1, address)
-                    numbers = sequence.rows
-                    sequences.append(sequence)
-                    pc = 0
-                elif sub == _END_SEQUENCE:
-                    if sequence is not None:
-                        sequence.end = pc
-                    pc, file, line, context, name = 0, 1, 1, 0, -1
-                    sequence, numbers = None, []
-                elif sub == _DEFINE_FILE:
-                    text, after = self.string(at + 1, stop)
-                    self.add_file(text, 0, [""])
-                at = stop
-            else:
-                if op - 1 >= len(self.lengths):
-                    raise LineError(f"unknown standard opcode {op}")
-                for _ in range(self.lengths[op - 1]):
-                    _, at = uleb(at)
+                ahead, down = special[op - first]
+                pc += ahead
+                line += down
+            if count == MAX_ROWS:
+                raise LineError("it is larger than any cubin's")
+            count += 1
+            to_pc(pc)
+            to_file(file)
+            to_line(line)
+            to_context(context)
+            to_name(name)
+        elif op == 0:
+            length, at = _uleb(data, at)
+            stop = at + length
+            if not length or stop > end:
+                raise LineError("an extended opcode does not fit its program")
+            extended = data[at]
+            if extended == _INLINED_CALL:
+                context, after = _uleb(data, at + 1)
+                name = _uleb(data, after)[0] if after < stop else -1
+                if context:
+                    context += start
+                    if context > count:
+                        raise LineError("an inlined call names a row that comes later")
+            elif extended == _FUNCTION_NAME:
+                name, _ = _uleb(data, at + 1)
+            elif extended in (_SET_ADDRESS, _END_SEQUENCE):
+                if operand is not None:
+                    program.runs.append(Run(operand, address, start, count, pc))
+                operand = None
+                if extended == _END_SEQUENCE:
+                    file, line, context, name = 1, 1, 0, -1
+                else:
+                    operand, address = offset + at + 1, int.from_bytes(data[at + 1 : min(stop, at + 9)], "little")
+                pc, start = 0, count
+            elif extended == _DEFINE_FILE:
+                program.files.append(_string(data, at + 1, stop)[0])
+            at = stop
+        elif op == 2:  # DW_LNS_advance_pc
+            value, at = _uleb(data, at)
+            pc += value * step
+        elif op == 3:  # DW_LNS_advance_line
+            value, after = _uleb(data, at)
+            bits = 7 * (after - at)
+            line += value - (1 << bits) if value >> (bits - 1) & 1 else value
+            at = after
+        elif op == 4:  # DW_LNS_set_file
+            file, at = _uleb(data, at)
+        elif op == 8:  # DW_LNS_const_add_pc
+            pc += special[-1][0]
+        elif op == 9:  # DW_LNS_fixed_advance_pc
+            pc += data[at] | data[at + 1] << 8
+            at += 2
+        else:
+            for _ in range(lengths[op - 1]):
+                _, at = _uleb(data, at)
+    if operand is not None:
+        program.runs.append(Run(operand, address, start, count, pc))
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
-    """One level of an inline stack; ``function`` is what was inlined there, mangled, if known."""
+def _string(data: bytes, at: int, end: int) -> tuple[str, int]:
+    stop = data.find(0, at, end)
+    if stop < 0:
+        raise LineError("a file name is not closed")
+    return data[at:stop].decode(errors="replace"), stop + 1
 
-    file: str
-    line: int
-    function: str | None = None
+
+def _uleb(data: bytes, at: int) -> tuple[int, int]:
+    """The number in LEB128 at ``at``, and the offset after it."""
+    byte = data[at]
+    if byte < 128:
+        return byte, at + 1
+    result, shift = byte & 127, 7
+    for number in range(at + 1, at + 10):
+        byte = data[number]
+        result |= (byte & 127) << shift
+        if byte < 128:
+            return result, number + 1
+        shift += 7
+    raise LineError("a number is longer than ten bytes")
 
 
 class Stacks:
-    """Inline stacks of a program's rows, each built once."""
+    """The inline stacks of a program's rows, each built once."""
 
-    def __init__(self, program: LineProgram, names: bytes) -> None:
+    def __init__(self, program: LineProgram, names: Strings) -> None:
         self.program = program
         self.names = names
+        self._room = MAX_FRAMES
         self._stacks: dict[int, tuple[Frame, ...]] = {}
-        self._names: dict[int, str] = {}
+        self._frames: dict[tuple[int, int, int], Frame] = {}
 
-    def stack(self, number: int) -> tuple[Frame, ...]:
-        """The frames of row ``number`` (from 1), innermost first."""
-        known = self._stacks.get(number)
+    def stack(self, row: int) -> tuple[Frame, ...]:
+        """The frames of a row, innermost first."""
+        known = self._stacks.get(row)
         if known is not None:
             return known
-        frames: list[Frame] = []
-        at = number
-        while at:
-            row = self.program.rows[at - 1]
-            files = self.program.files
-            if not 0 < row.file <= len(files):
-                raise LineError(f"row {at} names file {row.file} of {len(files)}")
-            frames.append(Frame(files[row.file - 1], row.line, self.name(row.name)))
-            if row.context >= at or len(frames) > MAX_INLINE_DEPTH:
-                raise LineError("inlined calls form a ring")
-            at = row.context
-        found = self._stacks[number] = tuple(frames)
-        return found
+        context = self.program.context
+        calls = [row]
+        while context[row] and context[row] - 1 not in self._stacks:
+            row = context[row] - 1
+            calls.append(row)
+            if row >= calls[-2] or len(calls) > MAX_INLINE_DEPTH:
+                raise LineError("inlined calls form a ring or go too deep")
+        stack = self._stacks[context[row] - 1] if context[row] else ()
+        for row in reversed(calls):
+            stack = (self._frame(row), *stack)
+            self._room -= len(stack)
+            if self._room < 0 or len(stack) > MAX_INLINE_DEPTH:
+                raise LineError("inlined calls go too deep")
+            self._stacks[row] = stack
+        return stack
 
-    def name(self, offset: int) -> str | None:
-        """The function name at an offset of ``.debug_str``."""
+    def _frame(self, row: int) -> Frame:
+        program = self.program
+        name = program.name[row] if program.context[row] else -1
+        key = (program.file[row], program.line[row], name)
+        frame = self._frames.get(key)
+        if frame is None:
+            if not 0 < key[0] <= len(program.files):
+                raise LineError(f"a row names file {key[0]} of {len(program.files)}")
+            frame = self._frames[key] = Frame(program.files[key[0] - 1], key[1], self._name(name))
+        return frame
+
+    def _name(self, offset: int) -> str | None:
         if offset < 0:
             return None
-        known = self._names.get(offset)
-        if known is None:
-            stop = self.names.find(0, offset)
-            known = self._names[offset] = self.names[offset : stop if stop >= 0 else None].decode(errors="replace")
-        return known
+        name = self.names.at(self.program.names_base + offset)
+        if name is None:
+            raise LineError("the name of an inlined function lies outside .debug_str")
+        return name
 
 
-def innermost(program: LineProgram, sequence: Sequence) -> list[tuple[int, int]]:
-    """The (pc, row number) pairs of a sequence: for each pc its last row, ascending."""
-    last: dict[int, int] = {}
-    for number in sequence.rows:
-        last[program.rows[number - 1].pc] = number
-    return sorted(last.items())
-
-
-def by_section(
-    programs: list[LineProgram], relocations: Mapping[int, str]
-) -> dict[str, list[tuple[LineProgram, Sequence]]]:
-    """The sequences of each section; a relocation ties an address operand to a section's name."""
-    found: dict[str, list[tuple[LineProgram, Sequence]]] = {}
-    for program in programs:
-        for sequence in program.sequences:
-            name = relocations.get(sequence.address_at)
-            if name is not None:
-                found.setdefault(name, []).append((program, sequence))
-    return found
+def last_rows(program: LineProgram, run: Run, base: int) -> dict[int, int]:
+    """For each pc of a run, counted from ``base``, its last row: the innermost frame."""
+    rows = range(run.start, run.stop)
+    if not base:
+        return dict(zip(program.pcs[run.start : run.stop], rows, strict=True))
+    return {base + program.pcs[row]: row for row in rows}

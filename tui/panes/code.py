@@ -132,8 +132,10 @@ class CodePane(ScrollView, can_focus=True):
                 marked = base + over + self.get_component_rich_style("code--span", partial=True)
                 start, end = span[0] - 1, min(span[1] - 1, len(text))
                 segments = [
-                    Segment(text[:start], base + over), Segment(text[start:end], marked), Segment(text[end:], base + over),
-                ]  # fmt: skip
+                    Segment(text[:start], base + over),
+                    Segment(text[start:end], marked),
+                    Segment(text[end:], base + over),
+                ]
         gutter = Segment(self.label(line).rjust(self.number_width - 1) + " ", number + over)
         body = Strip(segments).crop(scroll_x, scroll_x + max(width - self.number_width, 0))
         return Strip([gutter, *body]).adjust_cell_length(width, base + over)

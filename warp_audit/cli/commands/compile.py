@@ -35,13 +35,19 @@ _ARCH = re.compile(r"(?:sm_?|compute_?)?(\d{2,3})")
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("targets", nargs="*", metavar="TARGET", help="file.py, module, file.wir; ::KERNEL for one kernel")
+    parser.add_argument(
+        "targets", nargs="*", metavar="TARGET", help="file.py, module, file.wir; ::KERNEL for one kernel"
+    )
     parser.add_argument(
         "--run", dest="script", nargs=argparse.REMAINDER, metavar="SCRIPT ...",
         help="run SCRIPT with the arguments after it; the last option",
     )  # fmt: skip
     parser.add_argument(
-        "--arch", action="append", default=[], metavar="sm_NN", help="architecture, repeatable (default: the GPU's, else sm_80)"
+        "--arch",
+        action="append",
+        default=[],
+        metavar="sm_NN",
+        help="architecture, repeatable (default: the GPU's, else sm_80)",
     )
     parser.add_argument(
         "--block-dim", action="append", default=[], type=int, metavar="N",

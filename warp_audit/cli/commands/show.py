@@ -18,7 +18,8 @@ from warp_audit.cli.commands import compile as compile_command
 from warp_audit.errors import BadInput
 
 if TYPE_CHECKING:
-    from warp_audit.debugger.builds import Build
+    from warp_audit.debugger.builds import Build, UnitFacts
+    from warp_audit.debugger.index import Code
 
 SUMMARY = "show a kernel's Python, IR, PTX and SASS side by side"
 EPILOG = """\
@@ -42,7 +43,9 @@ def add_build_options(parser: argparse.ArgumentParser) -> None:
     """The options that say what to compile, shared with ``debug``."""
     parser.add_argument("--in", dest="place", metavar="DIR", help="use this build and compile nothing")
     parser.add_argument("--arch", action="append", default=[], metavar="sm_NN", help="architecture to compile for")
-    parser.add_argument("--block-dim", action="append", default=[], type=int, metavar="N", help="block size to build for")
+    parser.add_argument(
+        "--block-dim", action="append", default=[], type=int, metavar="N", help="block size to build for"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -71,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def backward_of(build: Build, unit, code):  # type: ignore[no-untyped-def]
+def backward_of(build: Build, unit: UnitFacts, code: Code) -> Code:
     """The adjoint of a compiled kernel.
 
     Raises:

@@ -9,10 +9,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from warp_audit.addresses import parse_address
 from warp_audit.errors import BadInput
+
+if TYPE_CHECKING:
+    from warp_audit.debugger.trace import Answer, Tracer
 
 SUMMARY = "say which Python expression, IR node, PTX and SASS an address is"
 EPILOG = """\
@@ -75,21 +80,21 @@ def _failed(text: str, wrong: BadInput, as_json: bool) -> None:
         report(wrong)
 
 
-def _json_writer():  # type: ignore[no-untyped-def]
-    def write(answer) -> None:  # type: ignore[no-untyped-def]
+def _json_writer() -> Callable[[Answer], None]:
+    def write(answer: Answer) -> None:
         sys.stdout.write(json.dumps(answer.to_json()) + "\n")
 
     return write
 
 
-def _text_writer(tracer):  # type: ignore[no-untyped-def]
-    from warp_audit.reports.style import Style
+def _text_writer(tracer: Tracer) -> Callable[[Answer], None]:
     from warp_audit.reports.places import answer_text
+    from warp_audit.reports.style import Style
 
     style = Style()
     first = True
 
-    def write(answer) -> None:  # type: ignore[no-untyped-def]
+    def write(answer: Answer) -> None:
         nonlocal first
         if not first:
             print()
