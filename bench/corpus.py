@@ -55,7 +55,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=("lift", "code"))
     parser.add_argument("modules", nargs="+", help="modules or packages; their submodules too")
-    parser.add_argument("--together", action="store_true", help="import all in one process: faster, one failure ends it")
+    parser.add_argument(
+        "--together", action="store_true", help="import all in one process: faster, one failure ends it"
+    )
     parser.add_argument("--timeout", type=int, default=600, help="seconds for one process")
     arguments = parser.parse_args()
     names = [name for package in arguments.modules for name in submodules(package)]

@@ -89,7 +89,7 @@ def one(what: str, module: Any, kernels: list[Any], block_dim: int) -> None:
             counts["opaque ops"] += op.name == "external"
     if what == "code":
         code(unit, plain, text, counts, problems)
-    counts["problems"] += len(problems)
+    counts["problems found"] += len(problems)
     say(f"{module.name} ({unit.module.identifier})", counts, problems)
 
 
@@ -156,7 +156,9 @@ def compile_plain(source: Path, output: Path, unit: units.Unit) -> None:
 
 def index(unit: units.Unit, text: str, path: Path, counts: Counter[str], problems: list[str]) -> None:
     start = time.perf_counter()
-    listing = subprocess.run([str(find_nvdisasm()), "-gi", str(path)], capture_output=True, text=True, check=True).stdout
+    listing = subprocess.run(
+        [str(find_nvdisasm()), "-gi", str(path)], capture_output=True, text=True, check=True
+    ).stdout
     counts["seconds: nvdisasm -gi"] += time.perf_counter() - start
     sass = disassemble(path)
     start = time.perf_counter()

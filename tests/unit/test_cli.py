@@ -93,7 +93,9 @@ def test_compile_machine_format(project):
         ("scale", "backward", "sm_90"),
     ]
     for kernel in kernels:
-        assert {"mangled", "registers", "shared_bytes", "local_bytes", "spills", "instructions", "ir_ops"} <= set(kernel)
+        assert {"mangled", "registers", "shared_bytes", "local_bytes", "spills", "instructions", "ir_ops"} <= set(
+            kernel
+        )
         assert all((project / "b2" / path).is_file() for path in kernel["files"].values())
         assert kernel["instructions"] > 50
         assert kernel["registers"] > 0
@@ -245,7 +247,10 @@ def test_show(project):
 def test_output_that_nobody_reads(project):
     run("compile", "good.py", "-o", "b14", cwd=project)
     process = subprocess.Popen(
-        [*PROGRAM, "trace", "--all", "scale", "--in", "b14"], cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [*PROGRAM, "trace", "--all", "scale", "--in", "b14"],
+        cwd=project,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     process.stdout.readline()
     process.stdout.close()

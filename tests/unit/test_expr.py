@@ -64,7 +64,9 @@ def test_both_spellings(cpp, wir):
     assert read(wir, WIR) == expression
 
 
-@pytest.mark.parametrize("text", ["", "var_1 +", "f(var_1", '"open', "var_1 var_2", "(" * 5000, "&" * 5000, "{a, }", "%1"])
+@pytest.mark.parametrize(
+    "text", ["", "var_1 +", "f(var_1", '"open', "var_1 var_2", "(" * 5000, "&" * 5000, "{a, }", "%1"]
+)
 def test_refused(text):
     with pytest.raises(ExprError):
         read(text, CPP)
@@ -83,7 +85,9 @@ EXPRESSIONS = st.recursive(
         st.builds(lambda e, n: Field(Group(e), n), inner, NAMES),
         st.builds(lambda op, e: Unary(op, Group(e)), st.sampled_from("&*!-~"), inner),
         st.builds(lambda e: Cast("wp::uint64*", Unary("&", Group(e))), inner),
-        st.builds(lambda op, a, b: Binary(op, Group(a), Group(b)), st.sampled_from(["==", "<", "&&", "+", "*"]), inner, inner),
+        st.builds(
+            lambda op, a, b: Binary(op, Group(a), Group(b)), st.sampled_from(["==", "<", "&&", "+", "*"]), inner, inner
+        ),
         st.builds(lambda a, b, c: Group(Choice(Group(a), Group(b), Group(c))), inner, inner, inner),
         st.builds(lambda e, i: Subscript(Group(e), i), inner, inner),
         st.builds(lambda n, args: Call(Name(f"wp::{n}"), tuple(args)), NAMES, st.lists(inner, max_size=3)),

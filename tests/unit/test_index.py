@@ -28,7 +28,9 @@ def test_addresses_are_read(text, address):
     assert parse_address(text) == address
 
 
-@pytest.mark.parametrize("text", ["", "kernel", "kernel+", "+0x10", "kernel+0xzz", "0x10@", "ptx:", "ptx:-1", "file.py:"])
+@pytest.mark.parametrize(
+    "text", ["", "kernel", "kernel+", "+0x10", "kernel+0xzz", "0x10@", "ptx:", "ptx:-1", "file.py:"]
+)
 def test_others_are_refused(text):
     with pytest.raises(BadInput, match="is not an address"):
         parse_address(text)
