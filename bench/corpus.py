@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import pkgutil
 import subprocess
 import sys
 import tempfile
@@ -26,28 +25,17 @@ HERE = Path(__file__).resolve().parent
 
 
 def submodules(name: str) -> list[str]:
-    """A module and everything below it, found without importing it."""
+    """A module and every module in the folders below it, tests aside, found without importing any."""
     spec = find_spec(name)
     if spec is None:
         sys.exit(f"no module {name}")
     found = [name]
-    for place in spec.submodule_search_locations or ():
-        for info in pkgutil.iter_modules([place], name + "."):
-            if info.ispkg:
-                found += submodules_in(Path(info.module_finder.path) / info.name.rpartition(".")[2], info.name)
-            else:
-                found.append(info.name)
-    return found
-
-
-def submodules_in(folder: Path, name: str) -> list[str]:
-    """The modules of a package's folder, by name."""
-    found = [name]
-    for info in pkgutil.iter_modules([str(folder)], name + "."):
-        if info.ispkg:
-            found += submodules_in(folder / info.name.rpartition(".")[2], info.name)
-        else:
-            found.append(info.name)
+    for place in map(Path, spec.submodule_search_locations or ()):
+        for path in sorted(place.rglob("*.py")):
+            parts = path.relative_to(place).with_suffix("").parts
+            if parts[-1] in ("__init__", "__main__") or "tests" in parts or not all(p.isidentifier() for p in parts):
+                continue
+            found.append(".".join([name, *parts]))
     return found
 
 

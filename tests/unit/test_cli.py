@@ -47,7 +47,8 @@ def project(tmp_path_factory):
     )
     (folder / "tiles.py").write_text(
         "import warp as wp\n\n\n@wp.kernel\ndef total(a: wp.array(dtype=float), out: wp.array(dtype=float)):\n"
-        "    i, j = wp.tid()\n    x = a[i * 64 + j]\n    t = wp.tile(x)\n    s = wp.tile_sum(t)\n    wp.tile_store(out, s, offset=i)\n"
+        "    i, j = wp.tid()\n    x = a[i * 64 + j]\n    t = wp.tile(x)\n    s = wp.tile_sum(t)\n"
+        "    wp.tile_store(out, s, offset=i)\n"
         "\n\ndef main(a, out):\n    wp.launch_tiled(total, dim=[4], inputs=[a, out], block_dim=64)\n"
     )
     (folder / "warp_free.py").write_text("x = 1\n")

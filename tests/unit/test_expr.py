@@ -1,5 +1,7 @@
 """The operand grammar: what is read prints back, in both spellings."""
 
+import contextlib
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -43,15 +45,15 @@ CASES = {
     "wp::vec_t<3, wp::float32>(var_1, var_2, var_3)": "wp::vec_t<3, wp::float32>(%1, %2, %3)",
     "wp::transform_t<wp::float32>({var_0, var_1})": "wp::transform_t<wp::float32>({%0, %1})",
     "(((*wp::address(var_boxes, var_0))).quat)": "(((*wp::address(%boxes, %0))).quat)",
-    "[&](auto& _e) -> auto& { return _e.component_ref(var_2); }": "[&](auto& _e) -> auto& { return _e.component_ref(%2); }",
+    "[&](auto& _e) -> auto& { return _e.c(var_2); }": "[&](auto& _e) -> auto& { return _e.c(%2); }",
     "var_1 && var_3": "%1 && %3",
     '"a \\"quoted\\", text"': '"a \\"quoted\\", text"',
     "-1.5e-07": "-1.5e-07",
     "18446744073709551615ull": "18446744073709551615ull",
     "((var_0 < 0) ? (var_0 + var_a.shape[0]) : var_0)": "((%0 < 0) ? (%0 + %a.shape[0]) : %0)",
     "F(det, var_2 = wp::atomic_add(var_n, var_0, var_1);)": "F(det, %2 = wp::atomic_add(%n, %0, %1);)",
-    "([&]() -> wp::array_t<wp::float32> { auto slot_adj_0 = adj_s; if (!slot_adj_0.data) return {}; return slot_adj_0; }())": (
-        "([&]() -> wp::array_t<wp::float32> { auto slot_adj_0 = ^s; if (!slot_adj_0.data) return {}; return slot_adj_0; }())"
+    "([&]() -> T { auto slot_adj_0 = adj_s; if (!slot_adj_0.data) return {}; return slot_adj_0; }())": (
+        "([&]() -> T { auto slot_adj_0 = ^s; if (!slot_adj_0.data) return {}; return slot_adj_0; }())"
     ),
 }
 
@@ -108,7 +110,5 @@ def test_any_expression_prints_and_reads_back(expression):
 @given(st.text(max_size=60))
 def test_any_text_is_read_or_refused(text):
     for how in (CPP, WIR):
-        try:
+        with contextlib.suppress(ExprError):
             assert read(text, how).text(how) == text
-        except ExprError:
-            pass

@@ -29,7 +29,7 @@ def test_core_names_do_not_hide_builtins():
 
 
 def test_every_builtin_has_an_op_and_a_native():
-    for key in builtins.keys():
+    for key in builtins.keys():  # noqa: SIM118 - a function, not a mapping
         kind = kind_of(key)
         assert kind is not None
         assert kind.affects(read_op(f"var_0 = {builtins.usual_native(key)}(var_1);", Scope())) <= EFFECTS
