@@ -9,7 +9,7 @@ export WARP_CACHE_PATH ?= $(CURDIR)/build/warp-cache
 EXAMPLES := examples/camera_calibration.py examples/lidar_filter.py examples/spring_step.py
 OUT := build/examples
 
-.PHONY: run test check unit typecheck test-oldest bench clean
+.PHONY: run test check unit test-oldest bench clean
 
 run: $(VENV)/.installed
 	@$(BIN)/warp-audit compile $(EXAMPLES) -o $(OUT)
@@ -27,15 +27,14 @@ run: $(VENV)/.installed
 
 test: check unit
 
-# In this order: layout and lint, types, import contracts, then the tests.
-check: $(VENV)/.installed typecheck
-	$(BIN)/lint-imports --no-cache
-
-typecheck: $(VENV)/.installed
+# In this order: layout and lint, types, import contracts, then the tests. Types and imports are
+# looked at in a plain install, where the folders at the top lie under one package.
+check: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	rm -rf build/typecheck && $(BIN)/pip install --quiet --no-deps --target build/typecheck .
-	cd build/typecheck && ../../$(BIN)/mypy --config-file ../../pyproject.toml -p warp_audit
+	rm -rf build/installed && $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/installed .
+	cd build/installed && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml -p warp_audit
+	cd build/installed && PYTHONPATH=. $(CURDIR)/$(BIN)/lint-imports --config $(CURDIR)/pyproject.toml --no-cache
 
 unit: $(VENV)/.installed
 	$(BIN)/pytest
@@ -45,8 +44,8 @@ test-oldest:
 	$(MAKE) unit VENV=.venv-oldest WARP="warp-lang==1.16.*"
 
 bench: $(VENV)/.installed
-	$(BIN)/python bench/tap.py
-	$(BIN)/python bench/index.py
+	$(BIN)/python bench/corpus.py code $(foreach name,sph wave work_queue graph_capture,warp.examples.core.example_$(name))
+	$(BIN)/python bench/trace.py
 
 $(VENV)/.installed: pyproject.toml setup.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
