@@ -34,7 +34,7 @@ check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	rm -rf build/installed && $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/installed .
 	cd build/installed && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml -p warp_audit
-	cd build/installed && PYTHONPATH=. $(CURDIR)/$(BIN)/lint-imports --config $(CURDIR)/pyproject.toml --no-cache
+	cd build/installed && PYTHONPATH=. $(CURDIR)/$(BIN)/lint-imports $(CURDIR)/pyproject.toml --no-cache
 
 unit: $(VENV)/.installed
 	$(BIN)/pytest

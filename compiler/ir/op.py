@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from warp_audit.compiler.ir.expr import WIR, Expr
+from warp_audit.compiler.ir.statement import Statement
 
-if TYPE_CHECKING:
-    from warp_audit.compiler.ops.kind import Kind
+
+class OpKind(Protocol):
+    """What an op needs of its kind; the kinds themselves are declared in ``compiler/ops``."""
+
+    def write(self, op: Op) -> Statement:
+        """The statement that the op is."""
+
+    def affects(self, op: Op) -> frozenset[str]:
+        """What the op does besides giving its results."""
+
+    def check(self, op: Op) -> str | None:
+        """What is wrong with the op's own fields, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +62,7 @@ class Access:
 class Op:
     """One op. ``node`` is its line in the module's ``.wir`` text, set by the printer."""
 
-    kind: Kind
+    kind: OpKind
     name: str
     results: tuple[Expr, ...] = ()
     operands: tuple[Expr, ...] = ()
