@@ -32,9 +32,11 @@ test: check unit
 check: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	rm -rf build/installed && $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/installed .
+	rm -rf build/installed build/lib build/bdist.*
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --target build/installed .
 	cd build/installed && $(CURDIR)/$(BIN)/mypy --config-file $(CURDIR)/pyproject.toml -p warp_audit
-	cd build/installed && PYTHONPATH=. $(CURDIR)/$(BIN)/lint-imports $(CURDIR)/pyproject.toml --no-cache
+	cp pyproject.toml build/installed
+	cd build/installed && PYTHONPATH=. $(CURDIR)/$(BIN)/lint-imports --no-cache
 
 unit: $(VENV)/.installed
 	$(BIN)/pytest

@@ -66,9 +66,9 @@ def one(what: str, module: Any, kernels: list[Any], block_dim: int) -> None:
     except Exception:
         say(module.name, Counter({"modules that Warp refuses": 1}), [])
         return
-    plain, counts["seconds: Warp alone"] = timed(lambda: generate(module, options, hasher))
+    plain, counts["seconds: Warp alone"] = timed(lambda: generate(module, options, hasher, lineinfo=False))
     with listen.listening():
-        _, counts["seconds: tapped"] = timed(lambda: generate(module, options, hasher))
+        _, counts["seconds: tapped"] = timed(lambda: generate(module, options, hasher, lineinfo=True))
     try:
         unit = units._build(module, options, hasher)
         text = print_module(unit.module)
@@ -93,8 +93,8 @@ def one(what: str, module: Any, kernels: list[Any], block_dim: int) -> None:
     say(f"{module.name} ({unit.module.identifier})", counts, problems)
 
 
-def generate(module: Any, options: dict[str, Any], hasher: Any) -> str:
-    builder = context.ModuleBuilder(module, options | {"lineinfo": True}, hasher=hasher, **TARGET)
+def generate(module: Any, options: dict[str, Any], hasher: Any, lineinfo: bool) -> str:
+    builder = context.ModuleBuilder(module, options | {"lineinfo": lineinfo}, hasher=hasher, **TARGET)
     return str(builder.codegen("cuda"))
 
 

@@ -20,8 +20,6 @@ from warp_audit.errors import BadInput, WarpAuditError
 
 FOREIGN = "foreign"
 
-# A name that is local to a file carries the file's, which carries the module's hash.
-_INTERNAL = re.compile(r"_ZN?\d+_INTERNAL_\w+?_cu_[0-9a-f]{8}")
 _STEM = re.compile(r"(wp_.+?_[0-9a-f]{7,8})?(.*?)\.sm(\d+)[af]?\.(?:cubin|ptx)$")
 
 
@@ -89,11 +87,35 @@ def _embedded(path: Path, cubin: Cubin) -> Tracer:
 
 def _open_ptx(path: Path, ptx: Ptx, source: str | None) -> Tracer:
     tracer = _recompiled(path, ptx, ptx.target, source)
-    unit = tracer.build.units[0]
-    ours = read_ptx(tracer.build.root / unit.folder / "module.ptx")
-    theirs = [number for number, _ in without_debug(ptx.lines)]
-    tracer.ptx_lines = dict(zip(theirs, (number for number, _ in without_debug(ours.lines)), strict=False))
+    folder = tracer.build.root / tracer.build.units[0].folder
+    pairs = _same_lines(ptx, read_ptx(folder / "module.ptx"))
+    assert isinstance(pairs, dict)
+    tracer.ptx_lines = pairs
     return tracer
+
+
+# What names carry of the file and of the order of functions in it: the order is a set's up to
+# Warp 1.18, and the file's name holds the module's hash.
+_INCIDENTAL = re.compile(r"_ZN?\d+_INTERNAL_\w+?_cu_[0-9a-f]{8}|(?<=__local_depot)\d+|(?<=\$L__BB)\d+")
+
+
+def _same_lines(theirs: Ptx, ours: Ptx) -> dict[int, int] | str:
+    """Which of our lines each line of their functions is; what differs if they are not the same code."""
+    known = {function.name: function for function in ours.functions}
+    pairs: dict[int, int] = {}
+    for function in theirs.functions:
+        mine = known.get(function.name)
+        if mine is None:
+            return f"it has no {function.name}"
+        blocks = [
+            [(number + f.first - 1, text) for number, text in without_debug(ptx.lines[f.first - 1 : f.last])]
+            for ptx, f in ((theirs, function), (ours, mine))
+        ]
+        texts = [[_INCIDENTAL.sub("", text) for _, text in block] for block in blocks]
+        if texts[0] != texts[1]:
+            return f"PTX of {function.name} differs"
+        pairs.update((a, b) for (a, _), (b, _) in zip(*blocks, strict=True))
+    return pairs
 
 
 def _recompiled(path: Path, binary: Cubin | Ptx, arch: str, source: str | None) -> Tracer:
@@ -152,15 +174,8 @@ def _difference(build: Build, unit: UnitFacts, binary: Cubin | Ptx) -> str | Non
     """Why our binary is not the same as the given one; None when it is."""
     folder = build.root / unit.folder
     if isinstance(binary, Ptx):
-        ours = [_INTERNAL.sub("_", text) for _, text in without_debug(read_ptx(folder / "module.ptx").lines)]
-        theirs = [_INTERNAL.sub("_", text) for _, text in without_debug(binary.lines)]
-        if ours == theirs:
-            return None
-        at = next(
-            (i for i, pair in enumerate(zip(ours, theirs, strict=False)) if pair[0] != pair[1]),
-            min(len(ours), len(theirs)),
-        )
-        return f"PTX differs from instruction line {at + 1}"
+        found = _same_lines(binary, read_ptx(folder / "module.ptx"))
+        return found if isinstance(found, str) else None
     mine = {code.name: code.digest for code in build.index(unit).codes()}
     missing = [name for name in binary.functions if name not in mine]
     if missing:

@@ -121,6 +121,7 @@ def build(module: Any, block_dim: int, arch: int) -> tuple[Unit | None, list[Ref
         whole = failed
     good = []
     for kernel in concrete(kernels):
+        _forget_failures(module)
         alone = context.ModuleHasher([kernel], options)
         try:
             _build(module, options, alone)
@@ -135,7 +136,17 @@ def build(module: Any, block_dim: int, arch: int) -> tuple[Unit | None, list[Ref
         return None, refused
     if not good:
         return None, refused
+    _forget_failures(module)
     return _build(module, options, context.ModuleHasher(good, options)), refused
+
+
+def _forget_failures(module: Any) -> None:
+    """Undo a mark of Warp 1.16: what failed to build once is silently left out from then on."""
+    adjoints = [kernel.adj for kernel in concrete(live_kernels(module))]
+    adjoints += [overload.adj for f in module.functions.values() for overload in f.user_overloads.values()]
+    for adj in adjoints:
+        if hasattr(adj, "skip_build"):
+            adj.skip_build = False
 
 
 def _build(module: Any, options: dict[str, Any], hasher: Any) -> Unit:

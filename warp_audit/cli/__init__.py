@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import os
 import pkgutil
@@ -11,7 +12,7 @@ from types import ModuleType
 
 from warp_audit import __version__
 from warp_audit.cli import commands
-from warp_audit.errors import BrokenPromise, WarpAuditError
+from warp_audit.errors import BadInput, BrokenPromise, WarpAuditError
 
 _EPILOG = """\
 Start with:
@@ -22,6 +23,9 @@ Start with:
 Exit codes: 0 nothing found, 1 findings, 2 bad input or usage, 3 a tool failed, 4 our bug.
 """
 
+# What the user's disk says, whichever file it is about.
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
+
 
 def command_names() -> list[str]:
     """The commands there are, in alphabetical order."""
@@ -30,9 +34,9 @@ def command_names() -> list[str]:
 
 def _command(name: str) -> ModuleType:
     module = importlib.import_module(f"{commands.__name__}.{name}")
-    for part in ("SUMMARY", "register", "run"):
-        if not hasattr(module, part):
-            raise BrokenPromise(f"the command module {name} declares no {part}")
+    for part, word in (("__doc__", "docstring"), ("SUMMARY",) * 2, ("register",) * 2, ("run",) * 2):
+        if not getattr(module, part, None):
+            raise BrokenPromise(f"the command module {name} declares no {word}")
     return module
 
 
@@ -72,6 +76,8 @@ def _versions() -> str:
 def main(argv: list[str] | None = None) -> int:
     """Run one command and give its exit code."""
     arguments = sys.argv[1:] if argv is None else argv
+    if sys.stdout is None:  # started with standard output closed
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     first = arguments[0] if arguments else ""
     try:
         parser = _parser(first if first in command_names() else None)
@@ -90,11 +96,17 @@ def main(argv: list[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         # The reader of our output went away, as `head` does.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return 0
     except Exception as unexpected:
+        if isinstance(unexpected, OSError) and unexpected.errno in _FULL:
+            _drop_output()
+            report(BadInput(f"cannot write: {unexpected.strerror}", where=unexpected.filename))
+            return BadInput.exit_code
         if os.environ.get("WARP_AUDIT_TRACEBACK"):
-            raise
+            import traceback
+
+            traceback.print_exc()
         report(
             BrokenPromise(
                 f"unexpected {type(unexpected).__name__}: {unexpected}",
@@ -102,6 +114,11 @@ def main(argv: list[str] | None = None) -> int:
             )
         )
         return 4
+
+
+def _drop_output() -> None:
+    """Send what is still to be written to nowhere, so that Python's own flush at the end is quiet."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def report(wrong: WarpAuditError) -> None:
