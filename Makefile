@@ -22,7 +22,7 @@ run: $(VENV)/.installed
 	@echo "  . $(BIN)/activate"
 	@echo "  warp-audit debug examples/camera_calibration.py           the four levels side by side, to walk through"
 	@echo "  warp-audit show examples/spring_step.py::spring_forces    Python, IR, PTX and SASS in the terminal"
-	@echo "  warp-audit trace camera_calibration.py:31:5 --in $(OUT)   every instruction of an expression"
+	@echo "  warp-audit trace camera_calibration.py:37:14 --in $(OUT)  from an expression to its instructions"
 	@echo "  warp-audit compile YOUR_PROGRAM.py                        your own kernels"
 
 test: check unit

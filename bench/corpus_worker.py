@@ -18,7 +18,7 @@ import warp
 from warp._src import build, context
 
 from warp_audit.compiler.emit.cuda import emit
-from warp_audit.compiler.tap import listen, nvrtc, units
+from warp_audit.compiler.tap import listen, nvrtc, target, units
 from warp_audit.compiler.wir.parser import parse_module
 from warp_audit.compiler.wir.printer import print_module
 from warp_audit.compiler.wir.verifier import verify
@@ -46,7 +46,8 @@ def main() -> None:
         mine = [k for k in units.concrete(kernels) if k.func.__module__ in names]
         if not mine:
             continue
-        asked = units.block_dims(module, {}, {}, [])
+        files = tuple({Path(kernel.adj.filename) for kernel in mine})
+        asked = units.block_dims(module, {}, target.literal_block_dims(files), [])
         for block_dim in asked:
             one(what, module, kernels, block_dim)
 

@@ -7,11 +7,13 @@ import hashlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from warp_audit.errors import BadInput
 
+_ABANDONED = 24 * 3600  # seconds after which a half-made folder belongs to a process that died
 ARTEFACTS = ("module.wir", "module.cu", "module.ptx", "module.cubin", "unit.json")
 
 
@@ -47,6 +49,9 @@ class Store:
         """
         try:
             (self.root / "units").mkdir(parents=True, exist_ok=True)
+            for folder in (self.root / "units").glob(".*-*"):
+                if time.time() - folder.stat().st_mtime > _ABANDONED:
+                    shutil.rmtree(folder, ignore_errors=True)
             ignore = self.root / ".gitignore"
             if not ignore.exists():
                 ignore.write_text("# made by warp-audit\n*\n")

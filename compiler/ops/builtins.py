@@ -46,7 +46,7 @@ def known(key: str) -> bool:
     return key in _table()
 
 
-def keys() -> tuple[str, ...]:
+def all_keys() -> tuple[str, ...]:
     """The keys of all builtins of the supported Warp versions."""
     return tuple(_table())
 

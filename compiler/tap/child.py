@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import asdict
@@ -24,6 +25,8 @@ from warp_audit.compiler.wir.verifier import verify
 from warp_audit.errors import BrokenPromise, ToolFailed, WarpAuditError
 
 Say = Callable[..., None]
+
+_PATIENCE = 3.0  # seconds for the process to end by itself
 
 
 def main() -> None:
@@ -43,7 +46,10 @@ def main() -> None:
     pipe.close()
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(0)  # the user's threads and Warp's teardown are not ours to wait for
+    # Warp removes its precompiled headers at exit; threads of the user's are not ours to wait for.
+    patience = threading.Timer(_PATIENCE, os._exit, args=(0,))
+    patience.daemon = True
+    patience.start()
 
 
 def describe(wrong: WarpAuditError) -> dict[str, Any]:

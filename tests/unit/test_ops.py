@@ -25,11 +25,11 @@ def test_a_kind_without_parts_is_refused():
 
 
 def test_core_names_do_not_hide_builtins():
-    assert not {kind.name for kind in kinds() if kind.name} & set(builtins.keys())
+    assert not {kind.name for kind in kinds() if kind.name} & set(builtins.all_keys())
 
 
 def test_every_builtin_has_an_op_and_a_native():
-    for key in builtins.keys():  # noqa: SIM118 - a function, not a mapping
+    for key in builtins.all_keys():
         kind = kind_of(key)
         assert kind is not None
         assert kind.affects(read_op(f"var_0 = {builtins.usual_native(key)}(var_1);", Scope())) <= EFFECTS
