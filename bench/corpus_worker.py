@@ -59,19 +59,19 @@ def say(key: str, counts: Counter[str], problems: list[str]) -> None:
 def one(what: str, module: Any, kernels: list[Any], block_dim: int) -> None:
     counts: Counter[str] = Counter()
     problems: list[str] = []
-    options = units._options(module, block_dim) | {"output_arch": ARCH}
-    hasher = units._hasher(module, block_dim, kernels, options)
+    options = units.options_of(module, block_dim) | {"output_arch": ARCH}
+    hasher = units.hasher_of(module, block_dim, kernels, options)
     try:
         warm = context.ModuleBuilder(module, options | {"lineinfo": False}, hasher=hasher, **TARGET)
         warm.codegen("cuda")
     except Exception:
         say(module.name, Counter({"modules that Warp refuses": 1}), [])
         return
-    plain, counts["seconds: Warp alone"] = timed(lambda: generate(module, options, hasher, lineinfo=False))
+    plain, counts["seconds: Warp alone"] = timed(lambda: warps_own(module, options, hasher, lineinfo=False))
     with listen.listening():
-        _, counts["seconds: tapped"] = timed(lambda: generate(module, options, hasher, lineinfo=True))
+        _, counts["seconds: tapped"] = timed(lambda: warps_own(module, options, hasher, lineinfo=True))
     try:
-        unit = units._build(module, options, hasher)
+        unit = units.generate(module, options, hasher)
         text = print_module(unit.module)
         again = parse_module(text, module.name)
     except WarpAuditError as wrong:
@@ -94,7 +94,7 @@ def one(what: str, module: Any, kernels: list[Any], block_dim: int) -> None:
     say(f"{module.name} ({unit.module.identifier})", counts, problems)
 
 
-def generate(module: Any, options: dict[str, Any], hasher: Any, lineinfo: bool) -> str:
+def warps_own(module: Any, options: dict[str, Any], hasher: Any, lineinfo: bool) -> str:
     builder = context.ModuleBuilder(module, options | {"lineinfo": lineinfo}, hasher=hasher, **TARGET)
     return str(builder.codegen("cuda"))
 

@@ -275,6 +275,10 @@ class Index:
         """The lines of the generated CUDA C++ that state an IR node."""
         return [row[0] for row in self._rows("SELECT line FROM cuda WHERE node = ? ORDER BY line", node)]
 
+    def sources(self) -> list[str]:
+        """The paths of the Python files (and the names of other sources) that the module comes from."""
+        return list(self._sources.values())
+
     def source_text(self, path: str) -> list[str] | None:
         """The lines of a source that is kept in the index, since it is in no file."""
         rows = self._rows("SELECT text FROM source WHERE path = ? AND text != ''", path)

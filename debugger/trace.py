@@ -230,7 +230,7 @@ class Tracer:
     def no_code(self, place: PythonPlace) -> str:
         from warp_audit.debugger.index import path_fits
 
-        known = {path for unit in self.build.units for path in self.build.index(unit)._sources.values()}
+        known = {path for unit in self.build.units for path in self.build.index(unit).sources()}
         if not any(path_fits(path, place.file) for path in known):
             return f"no kernel of this build comes from {place.file}"
         return f"no kernel code comes from line {place.line}"

@@ -108,13 +108,13 @@ def build(module: Any, block_dim: int, arch: int) -> tuple[Unit | None, list[Ref
     """Generate and lift a module; a kernel that Warp refuses is left out and reported."""
     from warp._src import context
 
-    options = _options(module, block_dim)
+    options = options_of(module, block_dim)
     kernels = live_kernels(module)
-    hasher = _hasher(module, block_dim, kernels, options)
+    hasher = hasher_of(module, block_dim, kernels, options)
     options = options | {"output_arch": arch}
     refused: list[Refusal] = []
     try:
-        return _build(module, options, hasher), refused
+        return generate(module, options, hasher), refused
     except Exception as failed:
         if not _is_codegen_error(failed):
             raise
@@ -124,7 +124,7 @@ def build(module: Any, block_dim: int, arch: int) -> tuple[Unit | None, list[Ref
         _forget_failures(module)
         alone = context.ModuleHasher([kernel], options)
         try:
-            _build(module, options, alone)
+            generate(module, options, alone)
         except Exception as failed:
             if not _is_codegen_error(failed):
                 raise
@@ -137,7 +137,7 @@ def build(module: Any, block_dim: int, arch: int) -> tuple[Unit | None, list[Ref
     if not good:
         return None, refused
     _forget_failures(module)
-    return _build(module, options, context.ModuleHasher(good, options)), refused
+    return generate(module, options, context.ModuleHasher(good, options)), refused
 
 
 def _forget_failures(module: Any) -> None:
@@ -149,7 +149,8 @@ def _forget_failures(module: Any) -> None:
             adj.skip_build = False
 
 
-def _build(module: Any, options: dict[str, Any], hasher: Any) -> Unit:
+def generate(module: Any, options: dict[str, Any], hasher: Any) -> Unit:
+    """Let Warp generate a module's code while we listen, and lift what was heard."""
     from warp._src import context
 
     with listening() as heard:
@@ -171,13 +172,14 @@ def _build(module: Any, options: dict[str, Any], hasher: Any) -> Unit:
     )
 
 
-def _options(module: Any, block_dim: int) -> dict[str, Any]:
+def options_of(module: Any, block_dim: int) -> dict[str, Any]:
+    """The options that Warp builds a module with for a block size."""
     import warp
 
     return dict(module.resolve_options(warp.config, block_dim=block_dim))
 
 
-def _hasher(module: Any, block_dim: int, kernels: list[Any], options: dict[str, Any]) -> Any:
+def hasher_of(module: Any, block_dim: int, kernels: list[Any], options: dict[str, Any]) -> Any:
     """Warp's own hasher of the module, so that names and order are those of the user's run."""
     from warp._src import context
 

@@ -84,14 +84,14 @@ for module in list(context.user_modules.values()):
     if not units.concrete(kernels):
         continue
     block_dim = int(module.options["block_dim"])
-    options = units._options(module, block_dim) | {"output_arch": 80}
-    hasher = units._hasher(module, block_dim, kernels, options)
+    options = units.options_of(module, block_dim) | {"output_arch": 80}
+    hasher = units.hasher_of(module, block_dim, kernels, options)
     try:
         named = {"target": "cuda"} if "target" in context.ModuleBuilder.__init__.__code__.co_varnames else {}
         plain = context.ModuleBuilder(module, options | {"lineinfo": False}, hasher=hasher, **named).codegen("cuda")
     except Exception:
         continue  # Warp refuses it too
-    unit = units._build(module, options, hasher)
+    unit = units.generate(module, options, hasher)
     text = print_module(unit.module)
     again = parse_module(text, module.name)
     assert print_module(again) == text, module.name
