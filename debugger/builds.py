@@ -75,7 +75,25 @@ class Build:
             raise BadInput(f"no kernel here is called {name!r}", hint=f"there are {shortened(known)}")
         if len(names) > 1:
             raise BadInput(f"{name!r} fits several kernels", hint=f"write more of the name: {shortened(names)}")
+        if len(found) > 1:
+            raise BadInput(f"{names[0]} was compiled several times", hint=choose([unit for unit, _ in found]))
         return found[0]
+
+    def narrowed(self, arch: str | None, block_dim: int | None) -> Build:
+        """The build with only the units of an architecture and a block size, where these are given.
+
+        Raises:
+            BadInput: there are none; says what there is.
+        """
+        units = [
+            unit
+            for unit in self.units
+            if (arch is None or unit.arch == arch) and (block_dim is None or unit.block_dim == block_dim)
+        ]
+        if self.units and not units:
+            asked = arch if block_dim is None else f"a block of {block_dim} threads"
+            raise BadInput(f"nothing here was compiled for {asked}", hint=choose(self.units))
+        return Build(self.root, units, self.refused, self.failed, self.only)
 
     def save(self) -> None:
         """Write the manifest."""
@@ -86,6 +104,17 @@ class Build:
             "format": FORMAT, "units": units, "refused": self.refused, "failed": self.failed,
         }  # fmt: skip
         write_whole(self.root / MANIFEST, json.dumps(content, indent=1))
+
+
+def choose(units: list[UnitFacts]) -> str:
+    """How to name one of several units that differ in what they were compiled for."""
+    archs = sorted({unit.arch for unit in units})
+    if len(archs) > 1:
+        return f"add --arch, one of {', '.join(archs)}"
+    sizes = sorted({unit.block_dim for unit in units})
+    if len(sizes) > 1:
+        return f"add --block-dim, one of {', '.join(map(str, sizes))}"
+    return f"name one unit's folder with --in, of {shortened([unit.folder for unit in units])}"
 
 
 def shortened(names: list[str], limit: int = 8) -> str:

@@ -9,7 +9,9 @@ from warp_audit.debugger.trace import Tracer
 from warp_audit.errors import BadInput
 
 
-def open_place(place: Path | None, source: str | None, names: list[str]) -> Tracer:
+def open_place(
+    place: Path | None, source: str | None, names: list[str], arch: str | None = None, block_dim: int | None = None
+) -> Tracer:
     """A tracer for a place.
 
     Args:
@@ -17,15 +19,16 @@ def open_place(place: Path | None, source: str | None, names: list[str]) -> Trac
             the default build folder when None.
         source: the program that Warp's artefacts were compiled from, where they lack lines.
         names: the functions asked for, to pick the binary among several.
+        arch, block_dim: which of a build's units are meant, where it has several.
 
     Raises:
         BadInput: there is nothing to look in, or it cannot be explained; says why.
     """
     if place is None:
-        return Tracer(open_build(DEFAULT))
+        return Tracer(open_build(DEFAULT).narrowed(arch, block_dim))
     if place.is_dir():
         if (place / MANIFEST).is_file():
-            return Tracer(open_build(place))
+            return Tracer(open_build(place).narrowed(arch, block_dim))
         if (place / INDEX).is_file() and (place.parent.parent / MANIFEST).is_file():
             whole = open_build(place.parent.parent)
             units = [unit for unit in whole.units if unit.key == place.name]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from warp_audit.addresses import Address, CudaLine, IrNode, PtxLine, PythonPlace, SassPc
-from warp_audit.debugger.builds import Build, UnitFacts, shortened
+from warp_audit.debugger.builds import Build, UnitFacts, choose, shortened
 from warp_audit.debugger.index import Code, Index, Instruction, Node
 from warp_audit.errors import BadInput
 
@@ -139,7 +139,7 @@ class Tracer:
     def ptx(self, text: str, line: int) -> Answer:
         """The instructions of a PTX line; where none is left of it, what its ``.loc`` states."""
         hits = [(unit, *hit) for unit in self.build.units for hit in self.build.index(unit).from_ptx(line)]
-        if len({unit.identifier for unit, _, _ in hits}) > 1:
+        if len({unit.key for unit, _, _ in hits}) > 1:
             raise self.several(text, f"have instructions from PTX line {line}", [unit for unit, _, _ in hits])
         if hits:
             return self.hits(text, hits)
@@ -164,10 +164,13 @@ class Tracer:
         raise BadInput(f"no instruction comes from PTX line {line}", where=text)
 
     def several(self, text: str, what: str, units: list[UnitFacts]) -> BadInput:
-        names = sorted({f"{unit.identifier} ({unit.folder})" for unit in units})
-        return BadInput(
-            f"several modules {what}", where=text, hint=f"name one unit's folder with --in, of {shortened(names)}"
-        )
+        different = list({unit.key: unit for unit in units}.values())
+        if len({unit.module for unit in different}) > 1:
+            names = [f"{unit.folder} ({unit.module})" for unit in different]
+            hint = f"name one unit's folder with --in, of {shortened(names)}"
+        else:
+            hint = choose(different)
+        return BadInput(f"several modules {what}", where=text, hint=hint)
 
     def hits(self, text: str, hits: list[tuple[UnitFacts, int, int]], **more: Any) -> Answer:
         """The answer for several instructions: the first in full, the others by place."""
@@ -189,7 +192,7 @@ class Tracer:
         """The answer for an IR node, of the one unit that has it."""
         if not units:
             raise BadInput(f"there is no IR node {node}", where=text)
-        if len({u.identifier for u in units}) > 1:
+        if len(units) > 1:
             raise self.several(text, f"have an IR node {node}", units)
         return self.node_answer(text, units[0], self.build.index(units[0]), [node])
 

@@ -245,6 +245,22 @@ def test_show(project):
     }
 
 
+def test_several_architectures_are_told_apart(project):
+    run("compile", "good.py", "-o", "b15", "--arch", "sm_80", "--arch", "sm_90", cwd=project)
+    unclear = run("trace", "scale+0x10", "--in", "b15", cwd=project)
+    assert unclear.returncode == 2
+    assert "add --arch, one of sm_80, sm_90" in unclear.stderr
+    for arch in ("sm_80", "sm_90"):
+        done = run("trace", "scale+0x10", "good.py:7", "--in", "b15", "--arch", arch, cwd=project)
+        assert done.returncode == 0, done.stderr
+        assert f"(forward, {arch})" in done.stdout
+        assert run("show", "scale", "--in", "b15", "--arch", arch, cwd=project).returncode == 0
+    assert (
+        "nothing here was compiled for sm_75"
+        in run("trace", "scale+0x10", "--in", "b15", "--arch", "75", cwd=project).stderr
+    )
+
+
 def test_output_that_nobody_reads(project):
     run("compile", "good.py", "-o", "b14", cwd=project)
     process = subprocess.Popen(

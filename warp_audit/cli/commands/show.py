@@ -97,7 +97,9 @@ def open_or_build(target: str, arguments: argparse.Namespace) -> tuple[Build, st
 
     name, _, kernel = target.partition("::")
     if arguments.place:
-        return open_build(Path(arguments.place)), kernel or (None if name.endswith(".py") else name)
+        archs = [f"sm_{compile_command.parse_arch(arch)}" for arch in arguments.arch]
+        build = open_build(Path(arguments.place)).narrowed(*([*archs, None][:1]), *([*arguments.block_dim, None][:1]))
+        return build, kernel or (None if name.endswith(".py") else name)
     options = argparse.Namespace(
         targets=[target], script=None, jobs=os.cpu_count() or 1, block_dim=arguments.block_dim, out=None,
         arch=arguments.arch, lines="ir", all=False,

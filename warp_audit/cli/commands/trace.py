@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warp_audit.addresses import parse_address
+from warp_audit.cli.commands.compile import parse_arch
 from warp_audit.errors import BadInput
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--source", metavar="TARGET", help="the program that a binary without line information was compiled from"
     )
+    parser.add_argument("--arch", metavar="sm_NN", help="which code is meant, in a build for several architectures")
+    parser.add_argument("--block-dim", type=int, metavar="N", help="which code is meant, in a build for several sizes")
     parser.add_argument("--json", action="store_true", help="one JSON object a line, one for each address")
 
 
@@ -52,7 +55,11 @@ def run(arguments: argparse.Namespace) -> int:
     wanted = [(text, parse_address(text)) for text in arguments.addresses]
     names = [address.function for _, address in wanted if hasattr(address, "function")]
     tracer = open_place(
-        Path(arguments.place) if arguments.place else None, arguments.source, [*names, *filter(None, [arguments.all])]
+        Path(arguments.place) if arguments.place else None,
+        arguments.source,
+        [*names, *filter(None, [arguments.all])],
+        f"sm_{parse_arch(arguments.arch)}" if arguments.arch else None,
+        arguments.block_dim,
     )
     write = _json_writer() if arguments.json else _text_writer(tracer)
     code = 0
