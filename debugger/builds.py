@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -243,7 +244,8 @@ def _index(root: Path, unit: UnitFacts) -> None:
     from warp_audit.debugger.indexing import build_index
 
     folder = root / unit.folder
-    if (folder / INDEX).is_file():
+    with contextlib.suppress(BadInput):  # absent, of another version, or damaged: made anew
+        Index(folder / INDEX)
         return
     module = load_module(folder / "module.wir")
     cubin = read_cubin(folder / "module.cubin")

@@ -7,7 +7,6 @@ and back gives pcs among which it is.
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from typing import Any
 
 from warp_audit.errors import BadInput
 
-SCHEMA = 1
+SCHEMA = 2
 INSTRUCTION = 16
 
 _TABLES = """
@@ -33,13 +32,15 @@ CREATE TABLE code (
     id INTEGER PRIMARY KEY, name TEXT, kernel TEXT, pass TEXT, size INTEGER, registers INTEGER,
     shared INTEGER, local INTEGER, spills INTEGER, digest TEXT
 );
-CREATE TABLE stack (id INTEGER PRIMARY KEY, node INTEGER, frames TEXT);
+CREATE TABLE stack (id INTEGER PRIMARY KEY, node INTEGER);
+CREATE TABLE frame (stack INTEGER, depth INTEGER, file TEXT, line INTEGER, function TEXT, node INTEGER,
+    PRIMARY KEY (stack, depth)) WITHOUT ROWID;
 CREATE TABLE instruction (code INTEGER, at INTEGER, ptx INTEGER, stack INTEGER, sass TEXT, PRIMARY KEY (code, at))
     WITHOUT ROWID;
 """
 _INDEXES = """
 CREATE INDEX node_place ON node (source, line);
-CREATE INDEX stack_node ON stack (node);
+CREATE INDEX frame_node ON frame (node);
 CREATE INDEX instruction_stack ON instruction (stack);
 CREATE INDEX instruction_ptx ON instruction (ptx);
 """
@@ -165,9 +166,9 @@ class Index:
         if number is None:
             return None, ()
         if number not in self._stacks:
-            rows = self._rows("SELECT node, frames FROM stack WHERE id = ?", number)
-            frames = tuple(StackFrame(*frame) for frame in json.loads(rows[0][1])) if rows else ()
-            self._stacks[number] = (rows[0][0] if rows else None, frames)
+            rows = self._rows("SELECT node FROM stack WHERE id = ?", number)
+            frames = self._rows("SELECT file, line, function, node FROM frame WHERE stack = ? ORDER BY depth", number)
+            self._stacks[number] = (rows[0][0] if rows else None, tuple(StackFrame(*frame) for frame in frames))
         return self._stacks[number]
 
     def instruction(self, code: Code, offset: int) -> Instruction | None:
@@ -233,10 +234,8 @@ class Index:
     def from_node(self, node: int) -> list[tuple[int, int]]:
         """(code id, offset) of the instructions of an IR node, inlined calls of it included."""
         rows = self._rows(
-            "SELECT i.code, i.at FROM instruction i JOIN stack s ON s.id = i.stack WHERE s.node = ?"
-            " OR EXISTS (SELECT 1 FROM json_each(s.frames) f WHERE json_extract(f.value, '$[3]') = ?)"
+            "SELECT DISTINCT i.code, i.at FROM frame f JOIN instruction i ON i.stack = f.stack WHERE f.node = ?"
             " ORDER BY i.code, i.at",
-            node,
             node,
         )
         return [(row[0], row[1]) for row in rows]

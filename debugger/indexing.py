@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sqlite3
 from collections.abc import Iterator
@@ -96,9 +95,12 @@ class _Writer:
                 ),
             )  # fmt: skip
             execute("INSERT INTO instruction VALUES (?, ?, ?, ?, ?)", self.instructions(number, name, code.size))
-        execute("INSERT INTO stack VALUES (?, ?, ?)", [
-            (number, *self.resolved(frames)) for frames, number in self.stacks.items()
-        ])  # fmt: skip
+        for frames, number in self.stacks.items():
+            node, resolved = self.resolved(frames)
+            self.db.execute("INSERT INTO stack VALUES (?, ?)", (number, node))
+            execute("INSERT INTO frame VALUES (?, ?, ?, ?, ?, ?)", [
+                (number, depth, *frame) for depth, frame in enumerate(resolved)
+            ])  # fmt: skip
 
     def nodes(self, function: Function) -> Iterator[tuple[Any, ...]]:
         key = function.key.rpartition(".")[2]
@@ -150,10 +152,10 @@ class _Writer:
                 line = ptx.pairs[at_ptx][1]
             yield number, pc, line, stack, texts.get(pc)
 
-    def resolved(self, frames: tuple[Frame, ...]) -> tuple[int | None, str]:
-        """The IR node of a stack and its frames as JSON, Python places where known."""
+    def resolved(self, frames: tuple[Frame, ...]) -> tuple[int | None, list[tuple[str, int, str | None, int | None]]]:
+        """The IR node of a stack, and its frames as (file, line, function, node): Python where known."""
         node: int | None = None
-        listed: list[list[Any]] = []
+        listed: list[tuple[str, int, str | None, int | None]] = []
         for frame in frames:
             mine = frame.file.rpartition("/")[2] == self.wir
             number = frame.line if mine else None
@@ -163,10 +165,10 @@ class _Writer:
                 if node is None:
                     node = number
                 file, line, function = self.where[number]
-                listed.append([file, line, function, number])
+                listed.append((file, line, function, number))
             elif not mine:
-                listed.append([frame.file, frame.line, demangle(frame.function), None])
-        return node, json.dumps(listed)
+                listed.append((frame.file, frame.line, demangle(frame.function), None))
+        return node, listed
 
 
 _ENTRY = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")

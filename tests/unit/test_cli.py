@@ -111,6 +111,15 @@ def test_artefacts_are_reused(project):
     assert not [path for path in (project / "b3" / "units").iterdir() if path.name.startswith(".")]
 
 
+def test_a_damaged_index_is_made_anew(project):
+    run("compile", "good.py", "-o", "b16", cwd=project)
+    index = next((project / "b16").rglob("index.db"))
+    index.write_bytes(b"damaged")
+    assert run("trace", "scale+0", "--in", "b16", cwd=project).returncode == 2
+    run("compile", "good.py", "-o", "b16", cwd=project)
+    assert run("trace", "scale+0", "--in", "b16", cwd=project).returncode == 0
+
+
 def test_a_half_wrong_program(project):
     done = run("compile", "mixed.py", "-o", "b4", cwd=project)
     assert done.returncode == 1
