@@ -55,16 +55,18 @@ def run_child(request: Request, show: Callable[[str], None] | None = None) -> It
         path = Path(folder) / "request.json"
         path.write_text(json.dumps(asdict(request)))
         reader, writer = os.pipe()
-        command = [sys.executable, "-c", _START, json.dumps(sys.path), str(path), str(writer)]
+        alive, life = os.pipe()  # ends when we do, however that comes about; the child then ends too
+        command = [sys.executable, "-c", _START, json.dumps(sys.path), str(path), str(writer), str(alive)]
         process = subprocess.Popen(
             command,
-            pass_fds=(writer,),
+            pass_fds=(writer, alive),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
         os.close(writer)
+        os.close(alive)
         tail: list[str] = []
         listener = threading.Thread(target=_drain, args=(process, tail, show), daemon=True)
         listener.start()
@@ -82,11 +84,12 @@ def run_child(request: Request, show: Callable[[str], None] | None = None) -> It
                     f"the process that imports the target died ({_death(code)})", output="\n".join(tail[-20:])
                 )
         finally:
+            os.close(life)
             if process.poll() is None:
-                process.terminate()
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(timeout=5)
                 process.kill()
+                process.wait()
 
 
 def _drain(process: subprocess.Popen[bytes], tail: list[str], show: Callable[[str], None] | None) -> None:

@@ -33,6 +33,7 @@ def main() -> None:
     """Answer the request named on the command line."""
     request = json.loads(Path(sys.argv[1]).read_text())
     pipe = os.fdopen(int(sys.argv[2]), "w", buffering=1)
+    threading.Thread(target=_end_with_parent, args=(int(sys.argv[3]),), daemon=True).start()
 
     def say(event: str, **facts: Any) -> None:
         pipe.write(json.dumps({"event": event, **facts}) + "\n")
@@ -50,6 +51,13 @@ def main() -> None:
     patience = threading.Timer(_PATIENCE, os._exit, args=(0,))
     patience.daemon = True
     patience.start()
+
+
+def _end_with_parent(alive: int) -> None:
+    """Wait on a pipe that nobody writes to: it ends when the parent does, for whatever reason."""
+    os.read(alive, 1)
+    if threading.main_thread().is_alive():
+        os._exit(130)
 
 
 def describe(wrong: WarpAuditError) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from warp_audit.debugger.binary.lines import Frame, LineError, LineProgram, PcTa
 from warp_audit.errors import BadInput
 
 INSTRUCTION = 16  # bytes of one SASS instruction, sm_70 and later
+MAX_PTX_LINES = 1 << 22
 
 _TEXT = ".text."
 
@@ -104,6 +105,8 @@ class Cubin:
         ``.loc`` lines and what continues a table of bytes, and cuts indentation.
         """
         text = self.section(".nv_debug_ptx_txt")
+        if text.count(0) > MAX_PTX_LINES:
+            raise BadInput("has more lines of PTX than any cubin", where=self.name)
         return text.decode(errors="replace").removesuffix("\0").split("\0") if text else None
 
     @property

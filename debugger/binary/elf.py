@@ -18,6 +18,7 @@ from warp_audit.errors import BadInput
 MAX_SIZE = 1 << 27  # bytes
 MAX_SECTIONS = 1 << 16
 MAX_SYMBOLS = 1 << 20
+MAX_RELOCATIONS = 1 << 18  # of a section of line programs: one a function
 MAX_NAME = 1 << 15  # bytes of a name
 MAX_NAMES = 1 << 26  # bytes of all names of a table
 
@@ -223,6 +224,8 @@ class Elf:
         found: dict[int, tuple[str, int]] = {}
         for prefix, form, size in ((".rel", "<QQ", _REL), (".rela", "<QQq", _RELA)):
             data = self.bytes_of(prefix + name)
+            if len(data) > MAX_RELOCATIONS * size:
+                raise self.bad(f"is damaged: {prefix}{name} has more entries than there can be functions")
             for place, info, *addend in struct.iter_unpack(form, data[: len(data) - len(data) % size]):
                 if place in places and info & 0xFFFFFFFF == _R_CUDA_64:
                     symbol = self.symbol(info >> 32)

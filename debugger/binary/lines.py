@@ -24,7 +24,7 @@ from typing import Generic, TypeVar, overload
 from warp_audit.debugger.binary.elf import Strings
 
 # Of a section; far above real cubins, they bound what a damaged file can cost.
-MAX_ROWS = 1 << 21
+MAX_ROWS = 1 << 20
 MAX_RUNS = 1 << 17
 MAX_PROGRAMS = 1 << 15
 MAX_FILES = 1 << 15
@@ -219,6 +219,8 @@ def _rows(data: bytes, at: int, offset: int, program: LineProgram, header: tuple
             elif extended in (_SET_ADDRESS, _END_SEQUENCE):
                 if operand is not None:
                     program.runs.append(Run(operand, address, start, count, pc))
+                    if len(program.runs) > MAX_RUNS:
+                        raise LineError("it is larger than any cubin's")
                 operand = None
                 if extended == _END_SEQUENCE:
                     file, line, context, name = 1, 1, 0, -1

@@ -11,6 +11,8 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+MAX_BYTES = 1 << 23  # of a section that are read; what follows is no cubin's
+
 MAX_THREADS = 0x05  # x, y, z of .maxntid
 REQUIRED_THREADS = 0x10  # x, y, z of .reqntid
 FRAME_SIZE = 0x11  # symbol, bytes
@@ -35,7 +37,7 @@ class Parameter:
 def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
     """The (attribute, value) pairs of a section, up to one that the section cuts off."""
     at = 0
-    while at + 4 <= len(data):
+    while at + 4 <= min(len(data), MAX_BYTES):
         form, attribute, value = data[at], data[at + 1], data[at + 2 : at + 4]
         at += 4
         if form == _SIZED:

@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -282,6 +284,34 @@ def test_output_that_nobody_reads(project):
     process.stdout.close()
     assert process.wait() == 0
     assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
+def test_stopped_in_the_middle(project, tmp_path, sign):
+    """No traceback, no process left behind, nothing half made in the build."""
+    (tmp_path / "slow.py").write_text(
+        "import os, time\nopen('pid', 'w').write(str(os.getpid()))\nwhile True:\n    time.sleep(0.05)\n"
+    )
+    process = subprocess.Popen(
+        [*PROGRAM, "compile", "slow.py", "-o", "b"], cwd=tmp_path, stderr=subprocess.PIPE, start_new_session=True
+    )
+    pid = tmp_path / "pid"
+    wait_for(lambda: pid.is_file() and pid.read_text())
+    process.send_signal(sign)
+    code = process.wait()
+    assert b"Traceback" not in process.stderr.read()
+    if sign == signal.SIGINT:
+        assert code == 130
+    wait_for(lambda: not Path(f"/proc/{pid.read_text()}").exists())
+    assert not list((tmp_path / "b" / "units").iterdir())
+
+
+def wait_for(condition):
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.05)
+    pytest.fail("did not come about")
 
 
 def test_unexpected_failures_are_ours(monkeypatch, capsys):
