@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from warp_audit.debugger.binary import elf, lines
+from warp_audit.debugger.binary import cubin, elf, lines
 from warp_audit.debugger.binary.cubin import read_cubin
 from warp_audit.debugger.binary.lines import LineError, Stacks, decode
 from warp_audit.debugger.binary.ptx import parse_ptx
@@ -24,10 +24,10 @@ MIB = 1 << 20
 
 def everything(data):
     """All that can be asked of a cubin."""
-    cubin = read_cubin(bytes(data), "x.cubin")
-    answers = [cubin.arch, cubin.functions, cubin.symbols, cubin.sections, cubin.ptx]
-    for name in cubin.functions:
-        answers.append([cubin.digest(name), list(cubin.lines(name)), list(cubin.ptx_lines(name))])
+    asked = read_cubin(bytes(data), "x.cubin")
+    answers = [asked.arch, asked.functions, asked.symbols, asked.sections, asked.ptx]
+    for name in asked.functions:
+        answers.append([asked.digest(name), list(asked.lines(name)), list(asked.ptx_lines(name))])
     return answers
 
 
@@ -191,6 +191,28 @@ def test_a_large_program_stays_within_bounds(monkeypatch):
         assert tracemalloc.get_traced_memory()[1] < 20 * MIB
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("limit", "name", "content", "sentence"),
+    [
+        (cubin, ".nv_debug_ptx_txt", b"ret;\0" * 9, "more lines of PTX than any cubin"),
+        (elf, ".rel.debug_line", bytes(16) * 9, "more entries than there can be functions"),
+        (elf, ".symtab", bytes(24) * 9, "more symbols than any cubin"),
+        (lines, ".debug_line", line_section(SET_ADDRESS * 9), "larger than any cubin's"),
+        (lines, ".debug_line", line_section(SET_ADDRESS) * 9, "larger than any cubin's"),
+    ],
+)
+def test_more_than_any_cubin_has(limit, name, content, sentence, monkeypatch):
+    for bound in ("MAX_PTX_LINES", "MAX_RELOCATIONS", "MAX_SYMBOLS", "MAX_RUNS"):
+        if hasattr(limit, bound):
+            monkeypatch.setattr(limit, bound, 8)
+    data = bytearray(LENS)
+    number = [found.name for found in read_cubin(LENS).sections].index(name)
+    struct.pack_into("<QQ", data, headers(LENS)[number][0] + 24, len(data), len(content))
+    with pytest.raises(BadInput, match=sentence):
+        asked = read_cubin(bytes(data + content))
+        assert [asked.ptx, asked.symbols, *map(asked.lines, asked.functions)]
 
 
 def test_names_that_never_end_stay_within_bounds():
