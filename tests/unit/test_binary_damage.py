@@ -50,9 +50,7 @@ def headers(data):
     return [(start + 64 * i, struct.unpack_from("<IIQQQQIIQQ", data, start + 64 * i)) for i in range(count)]
 
 
-def section(name):
-    (found,) = [s for s in read_cubin(LENS).sections if s.name == name]
-    return found
+SECTIONS = {found.name: found for found in read_cubin(LENS).sections}
 
 
 @pytest.mark.parametrize(
@@ -99,7 +97,7 @@ def test_flipped_bytes(seed):
     data = bytearray(LENS)
     names = (".debug_line", ".debug_str", ".symtab", ".rel.debug_line", ".nv.info", ".nv_debug_line_sass", ".shstrtab")
     places = [range(64), range(len(LENS))]
-    places += [range(s.offset, s.offset + s.size) for s in map(section, names)]
+    places += [range(s.offset, s.offset + s.size) for s in map(SECTIONS.get, names)]
     places.append(range(headers(LENS)[0][0], len(LENS)))
     for _ in range(chance.choice((1, 3, 20))):
         data[chance.choice(chance.choice(places))] = chance.choice((0, 1, 0x7F, 0x80, 0xFF, chance.randrange(256)))
@@ -193,26 +191,29 @@ def test_a_large_program_stays_within_bounds(monkeypatch):
         tracemalloc.stop()
 
 
+def ask_all(data):
+    asked = read_cubin(data)
+    return asked.ptx, asked.symbols, [asked.lines(name) for name in asked.functions]
+
+
 @pytest.mark.parametrize(
-    ("limit", "name", "content", "sentence"),
+    ("module", "limit", "name", "content", "sentence"),
     [
-        (cubin, ".nv_debug_ptx_txt", b"ret;\0" * 9, "more lines of PTX than any cubin"),
-        (elf, ".rel.debug_line", bytes(16) * 9, "more entries than there can be functions"),
-        (elf, ".symtab", bytes(24) * 9, "more symbols than any cubin"),
-        (lines, ".debug_line", line_section(SET_ADDRESS * 9), "larger than any cubin's"),
-        (lines, ".debug_line", line_section(SET_ADDRESS) * 9, "larger than any cubin's"),
+        (cubin, "MAX_PTX_LINES", ".nv_debug_ptx_txt", b"ret;\0" * 9, "more lines of PTX than any cubin"),
+        (elf, "MAX_RELOCATIONS", ".rel.debug_line", bytes(16) * 9, "more entries than there can be functions"),
+        (elf, "MAX_SYMBOLS", ".symtab", bytes(24) * 99, "more symbols than any cubin"),
+        (elf, "MAX_SECTIONS", ".symtab", b"", "more sections than any cubin"),
+        (lines, "MAX_RUNS", ".debug_line", line_section(SET_ADDRESS * 9), "larger than any cubin's"),
+        (lines, "MAX_RUNS", ".debug_line", line_section(SET_ADDRESS) * 9, "larger than any cubin's"),
     ],
 )
-def test_more_than_any_cubin_has(limit, name, content, sentence, monkeypatch):
-    for bound in ("MAX_PTX_LINES", "MAX_RELOCATIONS", "MAX_SYMBOLS", "MAX_RUNS"):
-        if hasattr(limit, bound):
-            monkeypatch.setattr(limit, bound, 8)
+def test_more_than_any_cubin_has(module, limit, name, content, sentence, monkeypatch):
+    monkeypatch.setattr(module, limit, 8)
     data = bytearray(LENS)
-    number = [found.name for found in read_cubin(LENS).sections].index(name)
-    struct.pack_into("<QQ", data, headers(LENS)[number][0] + 24, len(data), len(content))
+    place = next(at for at, fields in headers(LENS) if fields[4] == SECTIONS[name].offset)
+    struct.pack_into("<QQ", data, place + 24, len(data), len(content))
     with pytest.raises(BadInput, match=sentence):
-        asked = read_cubin(bytes(data + content))
-        assert [asked.ptx, asked.symbols, *map(asked.lines, asked.functions)]
+        ask_all(bytes(data + content))
 
 
 def test_names_that_never_end_stay_within_bounds():
