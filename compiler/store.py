@@ -14,6 +14,7 @@ from pathlib import Path
 from warp_audit.errors import BadInput
 
 _ABANDONED = 24 * 3600  # seconds after which a half-made folder belongs to a process that died
+MANIFEST = "build.json"
 ARTEFACTS = ("module.wir", "module.cu", "module.ptx", "module.cubin", "unit.json")
 
 
@@ -42,19 +43,22 @@ class Store:
         return all((folder / name).is_file() for name in ARTEFACTS)
 
     def prepare(self) -> None:
-        """Make the folder, and keep version control away from it.
+        """Make the folder; a new one is kept out of version control.
 
         Raises:
-            BadInput: it cannot be written.
+            BadInput: it cannot be written, or holds a ``build.json`` of something else.
         """
+        manifest = self.root / MANIFEST
         try:
+            new = not self.root.exists()
+            if manifest.exists() and b'"format"' not in manifest.read_bytes():
+                raise BadInput("holds a build.json that is not ours", where=str(self.root), hint="name another folder")
             (self.root / "units").mkdir(parents=True, exist_ok=True)
             for folder in (self.root / "units").glob(".*-*"):
                 if time.time() - folder.stat().st_mtime > _ABANDONED:
                     shutil.rmtree(folder, ignore_errors=True)
-            ignore = self.root / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text("# made by warp-audit\n*\n")
+            if new:
+                (self.root / ".gitignore").write_text("# made by warp-audit\n*\n")
         except OSError as wrong:
             raise BadInput(f"cannot be written: {wrong.strerror}", where=str(self.root)) from None
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from warp_audit.compiler.store import MANIFEST, Store, write_whole
 from warp_audit.debugger.index import Code, Index, match_codes
 from warp_audit.errors import BadInput
 
 FORMAT = 1
-MANIFEST = "build.json"
 INDEX = "index.db"
 DEFAULT = Path(".warp-audit") / "build"
 
@@ -98,8 +98,6 @@ class Build:
 
     def save(self) -> None:
         """Write the manifest."""
-        from warp_audit.compiler.store import write_whole
-
         units = [{name: getattr(unit, name) for name in UnitFacts.__slots__} for unit in self.units]
         content = {
             "format": FORMAT, "units": units, "refused": self.refused, "failed": self.failed,
@@ -171,7 +169,6 @@ def make_build(
         BadInput, ToolFailed, BrokenPromise: as the stages do.
     """
     from warp_audit.compiler.stages.session import run_child
-    from warp_audit.compiler.store import Store
 
     root = Path(request.build_dir)
     Store(root).prepare()

@@ -121,7 +121,7 @@ class Index:
             raise BadInput("there is no index", where=str(path), hint="build it with warp-audit compile")
         self.path = path
         try:
-            self._db = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+            self._db = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
             self.meta = dict(self._db.execute("SELECT key, value FROM meta"))
         except sqlite3.Error as wrong:
             raise BadInput(f"is not an index: {wrong}", where=str(path)) from None

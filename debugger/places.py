@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from warp_audit.debugger.builds import DEFAULT, INDEX, MANIFEST, Build, open_build
+from warp_audit.compiler.store import MANIFEST
+from warp_audit.debugger.builds import DEFAULT, INDEX, Build, open_build
 from warp_audit.debugger.trace import Tracer
 from warp_audit.errors import BadInput
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from warp_audit.debugger.builds import Build
 from warp_audit.debugger.kernels import KernelFacts, kernel_facts
+from warp_audit.reports.style import printable
 
 _HEAD = ("kernel", "pass", "arch", "block", "regs", "shared", "local", "spills", "instr", "IR ops")
 
@@ -38,7 +39,7 @@ def _row(facts: KernelFacts) -> tuple[str, ...]:
         facts.block_dim, facts.registers, facts.shared_bytes, facts.local_bytes, facts.spills,
         facts.instructions, facts.ir_ops,
     )  # fmt: skip
-    return (facts.name, facts.passed, facts.arch, *("?" if n is None else str(n) for n in numbers))
+    return (printable(facts.name), facts.passed, facts.arch, *("?" if n is None else str(n) for n in numbers))
 
 
 def refusals_text(build: Build) -> str:
@@ -51,4 +52,4 @@ def refusals_text(build: Build) -> str:
         lines.append(f"{place}kernel {one['kernel']} not built: {one['reason']}")
         if one["hint"]:
             lines.append(f"  hint: {one['hint']}")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))

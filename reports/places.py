@@ -83,6 +83,6 @@ def _excerpt(answer: Answer, number: int, source: str, style: Style) -> list[str
 def nearby(path: str) -> str:
     """A path as short as it can be written from the working folder."""
     if path.startswith("<"):
-        return path
+        return printable(path)
     relative = os.path.relpath(path)
-    return relative if len(relative) < len(path) else path
+    return printable(relative if len(relative) < len(path) else path)

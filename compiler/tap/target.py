@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import importlib.util
+import re
 import runpy
 import sys
 import traceback
@@ -110,7 +111,8 @@ def _load_file(path: Path) -> Loaded:
     if len(parts) > 1:
         return Loaded(name, (path,), _attempt(lambda: importlib.import_module(name), (path,)))
     if name in sys.modules or not name.isidentifier():
-        name = f"{name}_audited"  # the user's file is called like a module already here
+        # called like a module already here, or as no module can be
+        name = re.sub(r"\W", "_", name) + "_audited"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise BadInput("is not a Python file", where=str(path))

@@ -31,7 +31,7 @@ MAX_BLOB = 256 << 20  # bytes of one unpacked device library
 MAX_DEPTH = 100  # nesting of regions; Python's own limit of nested blocks is 20
 
 _HEADER = re.compile(r"wir (\d{1,6})\.(\d{1,6}) warp (\S+)")
-_MODULE = re.compile(r'module (".*") as ([\w.$-]+)')
+_MODULE = re.compile(r'module (".*") as (".*")')
 _OPTION = re.compile(r'option (\w+) (".*")')
 _SOURCE = re.compile(r'source (\d+) sha256:([0-9a-f]*) (".*")')
 _STRUCT = re.compile(r'struct (\w+) (".*") \{')
@@ -86,7 +86,7 @@ class _Parser:
         named = _MODULE.fullmatch(self.next())
         if not named:
             raise _Wrong("expected the module's name")
-        module = Module(self.string(named[1]), named[2], header[3])
+        module = Module(self.string(named[1]), self.string(named[2]), header[3])
         while self.at < len(self.lines):
             self.item(module)
         self.check_sources(module)

@@ -23,7 +23,7 @@ class _Printer:
 
     def module(self, module: Module) -> None:
         self.add(f"wir {VERSION[0]}.{VERSION[1]} warp {module.warp}")
-        self.add(f"module {quoted(module.name)} as {module.identifier}")
+        self.add(f"module {quoted(module.name)} as {quoted(module.identifier)}")
         for key, value in module.options.items():
             self.add(f"option {key} {quoted(value)}")
         for index, source in enumerate(module.sources):

@@ -229,6 +229,36 @@ def test_an_output_that_is_a_file(project):
     assert "cannot be written" in done.stderr
 
 
+def test_what_a_user_has_is_left_alone(project, tmp_path):
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "notes.txt").write_text("mine")
+    assert run("compile", "good.py", "-o", mine, cwd=project).returncode == 0
+    assert not (mine / ".gitignore").exists()
+    (mine / "build.json").write_text('{"scripts": {}}')
+    done = run("compile", "good.py", "-o", mine, cwd=project)
+    assert done.returncode == 2
+    assert "not ours" in done.stderr
+    assert (mine / "build.json").read_text() == '{"scripts": {}}'
+
+
+def test_odd_names(project, tmp_path):
+    """Spaces, signs of URIs and markup, other alphabets, and control characters."""
+    folder = tmp_path / "a b?c#d%20 [bold]é"
+    folder.mkdir()
+    (folder / "kérnels [red].py").write_text(
+        "import warp as wp\n\n\n@wp.kernel\ndef größe(a: wp.array(dtype=float)):\n"
+        "    i = wp.tid()  # µ\n    ä = a[i]; a[i] = ä * 2.0\n"
+    )
+    done = run("compile", "kérnels [red].py", "-o", "out ?#%", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    traced = json.loads(run("trace", "kérnels [red].py:7:20", "--in", "out ?#%", "--json", cwd=folder).stdout)
+    assert traced["python"]["text"] == "a[i] = ä * 2.0"
+    assert "größe" in run("show", "größe", "--in", "out ?#%", cwd=folder).stdout
+    wild = run("trace", "\x1b[31mred+0x1", "--in", "out ?#%", cwd=folder)
+    assert "\x1b" not in wild.stderr
+
+
 def test_trace_answers_in_text_and_json(project):
     run("compile", "good.py", "-o", "b12", cwd=project)
     text = run("trace", "good.py:7:12", "--in", "b12", cwd=project)

@@ -53,7 +53,7 @@ def test_types_print_back(text):
     assert str(parse_type(text)) == text
 
 
-HEADER = 'wir 1.0 warp 1.19.0\nmodule "m" as wp_m_1\nsource 0 sha256: "m.py"\n'
+HEADER = 'wir 1.0 warp 1.19.0\nmodule "m" as "wp_m_1"\nsource 0 sha256: "m.py"\n'
 KERNEL = HEADER + 'kernel "k" as k_1 @0:1:1-1:4 {{\n  param %a: array<float32, 1>\n{}  forward {{\n{}\n  }}\n}}\n'
 
 

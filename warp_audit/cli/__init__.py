@@ -123,12 +123,14 @@ def _drop_output() -> None:
 
 def report(wrong: WarpAuditError) -> None:
     """Print an error on standard error: a sentence, and what to do."""
-    print(f"error: {wrong}", file=sys.stderr)
+    from warp_audit.reports.style import printable
+
+    print(f"error: {printable(str(wrong))}", file=sys.stderr)
     if wrong.output:
         lines = wrong.output.splitlines()
         for line in lines[-20:]:
-            print(f"  | {line}", file=sys.stderr)
+            print(f"  | {printable(line)}", file=sys.stderr)
     if wrong.command:
-        print(f"  shown by: {wrong.command}", file=sys.stderr)
+        print(f"  shown by: {printable(wrong.command)}", file=sys.stderr)
     if wrong.hint:
-        print(f"hint: {wrong.hint}", file=sys.stderr)
+        print(f"hint: {printable(wrong.hint)}", file=sys.stderr)
