@@ -81,12 +81,10 @@ class _Writer:
             for number, (line, node) in enumerate(zip(text.split("\n"), nodes, strict=False), 1)
             if node
         ])  # fmt: skip
-        depots = _depots(self.cubin.ptx or [])
         for number, (name, code) in enumerate(sorted(self.cubin.functions.items())):
             kernel, passed = kernel_of(name)
-            spills = None
-            if code.local is not None:
-                spills = max(0, code.local - -(-depots.get(name, 0) // 8) * 8)
+            rows = list(self.instructions(number, name, code.size))
+            spills = self.spills(rows)
             self.db.execute(
                 "INSERT INTO code VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
@@ -94,7 +92,7 @@ class _Writer:
                     self.cubin.digest(name),
                 ),
             )  # fmt: skip
-            execute("INSERT INTO instruction VALUES (?, ?, ?, ?, ?)", self.instructions(number, name, code.size))
+            execute("INSERT INTO instruction VALUES (?, ?, ?, ?, ?)", rows)
         for frames, number in self.stacks.items():
             node, resolved = self.resolved(frames)
             self.db.execute("INSERT INTO stack VALUES (?, ?)", (number, node))
@@ -152,6 +150,17 @@ class _Writer:
                 line = ptx.pairs[at_ptx][1]
             yield number, pc, line, stack, texts.get(pc)
 
+    def spills(self, rows: list[tuple[Any, ...]]) -> int | None:
+        """Bytes of spill stores of a function, as ``ptxas -v`` counts them; None without PTX or SASS text."""
+        ptx = self.cubin.ptx
+        if ptx is None or not self.sass:
+            return None
+        return sum(
+            _spill_bytes(sass, ptx[line - 1])
+            for _, _, line, _, sass in rows
+            if sass is not None and line is not None and 0 < line <= len(ptx)
+        )
+
     def resolved(self, frames: tuple[Frame, ...]) -> tuple[int | None, list[tuple[str, int, str | None, int | None]]]:
         """The IR node of a stack, and its frames as (file, line, function, node): Python where known."""
         node: int | None = None
@@ -171,17 +180,14 @@ class _Writer:
         return node, listed
 
 
-_ENTRY = re.compile(r"\.(?:entry|func)\s+(?:\([^)]*\)\s*)?([\w$]+)")
-_DEPOT = re.compile(r"\.local\s+\.align\s+\d+\s+\.b8\s+__local_depot\d+\[(\d+)\]")
+_LOCAL_STORE = re.compile(r"(?:@!?\w+ )?STL(?:\.\w+)*")
+_WIDTH = re.compile(r"\.(64|128|[US]?8|[US]?16)\b")
+_STORES = re.compile(r"(?:@!?%\w+\s+)?(?:st|call|atom|red)\b|[({]")
 
 
-def _depots(ptx: list[str]) -> dict[str, int]:
-    """Bytes of local memory that each function's PTX declares itself: the rest of its frame is spills."""
-    found: dict[str, int] = {}
-    name = ""
-    for line in ptx:
-        if match := _ENTRY.search(line):
-            name = match[1]
-        elif match := _DEPOT.search(line):
-            found[name] = int(match[1])
-    return found
+def _spill_bytes(sass: str, ptx: str) -> int:
+    """The bytes that an instruction spills: a store to local memory that its PTX does not ask for."""
+    if not _LOCAL_STORE.match(sass) or _STORES.match(ptx.strip()):
+        return 0
+    width = _WIDTH.search(sass.split()[0])
+    return int(width[1].lstrip("US")) // 8 if width else 4

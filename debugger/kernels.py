@@ -14,9 +14,8 @@ from warp_audit.debugger.index import Code
 class KernelFacts:
     """A compiled kernel, forward or backward.
 
-    ``shared_bytes`` a block, static and what Warp's tiles ask for at launch;
-    ``local_bytes`` and ``spills`` a thread; ``spills`` is the part of its stack frame that
-    its PTX does not declare.
+    ``shared_bytes`` a block, static and what Warp's tiles ask for at launch; ``local_bytes`` a
+    thread, its stack frame; ``spills`` the bytes that its spill stores write, as ``ptxas -v`` states them.
     """
 
     name: str
