@@ -38,7 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
         if missing.name and missing.name.partition(".")[0] in ("textual", "rich"):
             raise BadInput("the terminal debugger needs Textual", hint="pip install 'warp-audit[debug]'") from None
         raise
-    if not sys.stdout.isatty():
+    if not (sys.stdout.isatty() and sys.stderr.isatty()):  # Textual draws on standard error
         raise BadInput("the terminal debugger needs a terminal", hint="warp-audit show prints the same levels as text")
     build, kernel = open_or_build(arguments.target, arguments)
     if kernel is None:
