@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 from pathlib import Path
 
+from warp_audit.addresses import Address, PtxLine, PythonPlace
 from warp_audit.compiler.ir.module import Module
 from warp_audit.debugger.binary.cubin import Cubin, read_cubin
+from warp_audit.debugger.binary.demangle import demangle
 from warp_audit.debugger.binary.ptx import Ptx, read_ptx, without_debug
 from warp_audit.debugger.builds import DEFAULT, INDEX, Build, UnitFacts, make_build, shortened
-from warp_audit.debugger.index import kernel_of
-from warp_audit.debugger.trace import Tracer
+from warp_audit.debugger.index import StackFrame, kernel_of, path_fits
+from warp_audit.debugger.trace import Answer, Tracer, python_frame
 from warp_audit.errors import BadInput, WarpAuditError
 
 FOREIGN = "foreign"
@@ -31,7 +34,8 @@ def open_foreign(paths: list[Path], source: str | None, names: list[str]) -> Tra
     """
     path = _choose(paths, names)
     if path.suffix == ".ptx":
-        return _open_ptx(path, read_ptx(path), source)
+        ptx = read_ptx(path)
+        return PtxTracer(ptx) if source is None and ptx.has_lines else _open_ptx(path, ptx, source)
     cubin = read_cubin(path)
     if source is not None or not cubin.has_lines:
         return _recompiled(path, cubin, cubin.arch, source)
@@ -83,6 +87,46 @@ def _embedded(path: Path, cubin: Cubin) -> Tracer:
                 (folder / "module.ptx").write_text("\n".join(cubin.ptx))
             build_index(folder / INDEX, Module("", "", ""), cubin, disassemble(path), {"arch": cubin.arch}, "none")
     return Tracer(Build(root, [unit]))
+
+
+class PtxTracer(Tracer):
+    """Answers from a PTX file's own line information: PTX lines, and Python lines the other way."""
+
+    def __init__(self, ptx: Ptx) -> None:
+        super().__init__(Build(Path(ptx.name).parent))
+        self.text = ptx
+
+    def answer(self, text: str, address: Address) -> Answer:
+        """What a PTX line or a Python line is; a PTX file has no other kind of address."""
+        match address:
+            case PtxLine(line):
+                if line not in self.text.places:
+                    raise BadInput(f"no code stands on line {line} of {self.text.name}", where=text)
+                return self.line(text, line)
+            case PythonPlace(file, number):
+                lines = [
+                    line
+                    for line, frames in self.text.places.items()
+                    if any(frame.line == number and path_fits(frame.file, file) for frame in frames)
+                ]
+                if not lines:
+                    raise BadInput(f"no PTX comes from line {number} of {file}", where=text)
+                more = shortened([str(PtxLine(line)) for line in lines[1:]])
+                return replace(self.line(text, lines[0]), notes=(f"also {more}",) if more else ())
+        raise BadInput(
+            "a PTX file alone answers ptx:LINE and file.py:LINE", where=text,
+            hint="name its program with --source FILE.py to have the other levels",
+        )  # fmt: skip
+
+    def line(self, text: str, line: int) -> Answer:
+        """The answer for one line of the PTX."""
+        frames = tuple(StackFrame(f.file, f.line, demangle(f.function)) for f in self.text.places[line])
+        place = python_frame(frames)
+        source = self.source_line(None, *place) if place is not None else None
+        return Answer(
+            text, frames=frames, ptx_line=line, ptx_text=" ".join(self.text.lines[line - 1].split()),
+            python_text=source.strip() if source else None,
+        )  # fmt: skip
 
 
 def _open_ptx(path: Path, ptx: Ptx, source: str | None) -> Tracer:

@@ -9,7 +9,7 @@ from typing import Any
 
 from warp_audit.addresses import Address, CudaLine, IrNode, PtxLine, PythonPlace, SassPc
 from warp_audit.debugger.builds import Build, UnitFacts, choose, shortened
-from warp_audit.debugger.index import Code, Index, Instruction, Node
+from warp_audit.debugger.index import Code, Index, Instruction, Node, StackFrame
 from warp_audit.errors import BadInput
 
 
@@ -28,6 +28,8 @@ class Answer:
     error: str | None = None
     python_text: str | None = None
     notes: tuple[str, ...] = field(default=())
+    frames: tuple[StackFrame, ...] = ()  # where there is no instruction, the stack that line information states
+    ptx_line: int | None = None  # where there is no instruction, the PTX line asked about
 
     def to_json(self) -> dict[str, Any]:
         """The answer as the machine format has it."""
@@ -38,20 +40,21 @@ class Answer:
                 "file": node.file, "line": node.line, "column": node.column,
                 "end_line": node.end_line, "end_column": node.end_column, "text": self.python_text,
             }  # fmt: skip
-        elif found is not None and (frame := python_frame(found)) is not None:
+        elif (frame := python_frame(found.frames if found is not None else self.frames)) is not None:
             python = {
                 "file": frame[0], "line": frame[1], "column": None, "end_line": frame[1], "end_column": None,
                 "text": self.python_text,
             }  # fmt: skip
         ptx = None
-        if found is not None and found.ptx is not None:
-            ptx = {"line": found.ptx, "text": self.ptx_text}
+        if (line := self.ptx_line if found is None else found.ptx) is not None:
+            ptx = {"line": line, "text": self.ptx_text}
         ir = None
         if node is not None:
             ir = {
                 "node": node.node, "op": node.op, "pass": node.passed, "access": node.access,
                 "text": node.text, "forward": node.forward,
             }  # fmt: skip
+        frames = found.frames if found is not None else self.frames
         return {
             "address": self.address,
             "function": found.code.name if found else None,
@@ -61,7 +64,8 @@ class Answer:
             "ir": ir,
             "python": python,
             "inline": [
-                {"file": f.file, "line": f.line, "function": f.function} for f in (found.frames if found else ())
+                {"file": f.file, "line": f.line, "function": f.function}
+                for f in (found.frames if found else self.frames)
             ],
             "others": [{"function": function, "offset": offset} for function, offset in self.others],
             "verified": self.verified,
@@ -69,9 +73,9 @@ class Answer:
         }
 
 
-def python_frame(found: Instruction) -> tuple[str, int] | None:
-    """The innermost frame of an instruction that is Python, by its file's ending."""
-    for frame in found.frames:
+def python_frame(frames: tuple[StackFrame, ...]) -> tuple[str, int] | None:
+    """The innermost frame that is Python, by its file's ending."""
+    for frame in frames:
         if frame.file.endswith(".py"):
             return frame.file, frame.line
     return None
@@ -119,7 +123,7 @@ class Tracer:
         """The answer for an instruction."""
         more.setdefault("node", found.node)
         node = more["node"]
-        place = (node.file, node.line) if node is not None and node.file else python_frame(found)
+        place = (node.file, node.line) if node is not None and node.file else python_frame(found.frames)
         return Answer(
             text,
             unit,

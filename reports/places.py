@@ -15,7 +15,8 @@ def answer_text(answer: Answer, tracer: Tracer, style: Style) -> str:
     """An answer over several lines: Python with a caret, IR, PTX, SASS, inline stack."""
     lines = [_title(answer, style)]
     found, node = answer.instruction, answer.node
-    place = (node.file, node.line) if node is not None and node.file else (python_frame(found) if found else None)
+    frames = found.frames if found is not None else answer.frames
+    place = (node.file, node.line) if node is not None and node.file else python_frame(frames)
     if place is not None:
         column = f":{node.column}" if node is not None and node.file else ""
         inside = _function(answer)
@@ -28,12 +29,12 @@ def answer_text(answer: Answer, tracer: Tracer, style: Style) -> str:
         lines.append(f"  {style.dim('IR  ')}  ir:{node.node}  {printable(node.text)}{style.dim(access)}")
         if node.forward is not None:
             lines.append(f"        {style.dim(f'adjoint of ir:{node.forward}')}")
-    if found is not None and found.ptx is not None:
-        lines.append(f"  {style.dim('PTX ')}  ptx:{found.ptx}  {answer.ptx_text or ''}")
+    if (ptx := found.ptx if found is not None else answer.ptx_line) is not None:
+        lines.append(f"  {style.dim('PTX ')}  ptx:{ptx}  {answer.ptx_text or ''}")
     if found is not None and found.sass is not None:
         lines.append(f"  {style.dim('SASS')}  {found.offset:#06x}  {found.sass}")
-    if found is not None and len(found.frames) > 1:
-        chain = " < ".join(f"{f.function or '?'} ({Path(f.file).name}:{f.line})" for f in found.frames)
+    if len(frames) > 1:
+        chain = " < ".join(f"{f.function or '?'} ({Path(f.file).name}:{f.line})" for f in frames)
         lines.append(f"  {style.dim('from')}  {chain}")
     if answer.others:
         shown = ", ".join(f"{offset:#x}" for _, offset in answer.others[:_OTHERS])

@@ -381,6 +381,7 @@ def test_warp_output_with_lines(project, tmp_path):
     script = (
         "import sys; sys.path.insert(0, sys.argv[1])\nimport warp as wp\nwp.config.lineinfo = True\nimport good\n"
         "wp.compile_aot_module(good, arch=80, module_dir=sys.argv[2], use_ptx=False)\n"
+        "wp.compile_aot_module(good, arch=80, module_dir=sys.argv[2], use_ptx=True)\n"
     )
     subprocess.run([sys.executable, "-c", script, project, tmp_path / "aot"], check=True, capture_output=True)
     done = run("trace", "--all", "scale", "--in", tmp_path / "aot", "--json", cwd=project)
@@ -389,3 +390,10 @@ def test_warp_output_with_lines(project, tmp_path):
     lines = {answer["python"]["line"] for answer in answers if answer["python"]}
     assert {6, 7} <= lines
     assert {answer["verified"] for answer in answers} == {"embedded"}
+    ptx = next((tmp_path / "aot").glob("*.ptx"))
+    store = next(n for n, line in enumerate(ptx.read_text(errors="replace").split("\n"), 1) if "st.global" in line)
+    answer = json.loads(run("trace", f"ptx:{store}", "--in", ptx, "--json", cwd=project).stdout)
+    assert (answer["python"]["line"], answer["python"]["text"]) == (7, "a[i] = a[i] * s")
+    assert "st.global" in answer["ptx"]["text"]
+    assert run("trace", "good.py:7", "--in", ptx, cwd=project).returncode == 0
+    assert "--source" in run("trace", "scale+0", "--in", ptx, cwd=project).stderr

@@ -97,8 +97,9 @@ def open_or_build(target: str, arguments: argparse.Namespace) -> tuple[Build, st
 
     name, _, kernel = target.partition("::")
     if arguments.place:
-        archs = [f"sm_{compile_command.parse_arch(arch)}" for arch in arguments.arch]
-        build = open_build(Path(arguments.place)).narrowed(*([*archs, None][:1]), *([*arguments.block_dim, None][:1]))
+        arch = f"sm_{compile_command.parse_arch(arguments.arch[0])}" if arguments.arch else None
+        block_dim = arguments.block_dim[0] if arguments.block_dim else None
+        build = open_build(Path(arguments.place)).narrowed(arch, block_dim)
         return build, kernel or (None if name.endswith(".py") else name)
     options = argparse.Namespace(
         targets=[target], script=None, jobs=os.cpu_count() or 1, block_dim=arguments.block_dim, out=None,
