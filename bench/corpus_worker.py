@@ -87,7 +87,7 @@ def one(what: str, module: Any, kernels: list[Any], block_dim: int) -> None:
         counts[f"{function.kind}s"] += 1
         for _, op in function.ops():
             counts["ops"] += 1
-            counts["opaque ops"] += op.name == "external"
+            counts["calls of external builtins"] += op.name == "external"
     if what == "code":
         code(unit, plain, text, counts, problems)
     counts["problems found"] += len(problems)

@@ -63,10 +63,7 @@ class Answer:
             "ptx": ptx,
             "ir": ir,
             "python": python,
-            "inline": [
-                {"file": f.file, "line": f.line, "function": f.function}
-                for f in (found.frames if found else self.frames)
-            ],
+            "inline": [{"file": f.file, "line": f.line, "function": f.function} for f in frames],
             "others": [{"function": function, "offset": offset} for function, offset in self.others],
             "verified": self.verified,
             "error": self.error,
