@@ -20,10 +20,10 @@ run: $(VENV)/.installed
 	@echo
 	@echo "Try next:"
 	@echo "  . $(BIN)/activate"
-	@echo "  warp-audit debug examples/camera_calibration.py           the four levels side by side, to walk through"
-	@echo "  warp-audit show examples/spring_step.py::spring_forces    Python, IR, PTX and SASS in the terminal"
+	@echo "  warp-audit debug examples/camera_calibration.py                   the four levels, to walk through"
+	@echo "  warp-audit show examples/spring_step.py::spring_forces            Python, IR, PTX and SASS as text"
 	@echo "  warp-audit trace camera_calibration.py:37:14 --in $(OUT)  from an expression to its instructions"
-	@echo "  warp-audit compile YOUR_PROGRAM.py                        your own kernels"
+	@echo "  warp-audit compile YOUR_PROGRAM.py                                your own kernels"
 
 test: check unit
 

@@ -112,7 +112,7 @@ class _Child:
             if one.failure is not None:
                 self.say("failed", target=one.name, **asdict(one.failure))
         written = target.literal_block_dims(tuple(file for one in loaded for file in one.files))
-        chosen = units.select(loaded, set(launches.block_dims), self.request["all"])
+        chosen = units.select(loaded, launches.modules, self.request["all"])
         for module in chosen:
             for refusal in units.generic_refusals(module):
                 self.say("refused", **asdict(refusal))

@@ -23,6 +23,7 @@ SEAMS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("warp._src.context", "Module.resolve_options", ("config", "block_dim")),
     ("warp._src.context", "Module.get_module_identifier", ("block_dim",)),
     ("warp._src.context", "Module._get_live_kernels", ()),
+    ("warp._src.context", "Module.load", ("device",)),
     ("warp._src.context", "launch", ("kernel", "block_dim")),
     ("warp._src.context", "user_modules", ()),
     ("warp._src.build", "build_cuda", ("cu_path", "arch", "output_path", "lineinfo", "ltoirs", "fatbins")),

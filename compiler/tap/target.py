@@ -20,29 +20,34 @@ from warp_audit.errors import BadInput
 
 @dataclass(slots=True)
 class Launches:
-    """The launches seen while the program ran: block sizes by kernel."""
+    """What was seen while the program ran: block sizes by kernel, and the modules that were loaded."""
 
     block_dims: dict[Any, set[int]] = field(default_factory=dict)
+    modules: set[Any] = field(default_factory=set)
 
     def install(self) -> Callable[[], None]:
-        """Watch ``warp.launch`` from now on; the result undoes it."""
+        """Watch launches and loads from now on; the result undoes it."""
         import warp
         from warp._src import context
 
-        plain = context.launch
+        plain, plain_load = context.launch, context.Module.load
 
         def launch(kernel: Any, *args: Any, **kwargs: Any) -> Any:
             block_dim = kwargs.get("block_dim", 256)
-            if isinstance(block_dim, int):
+            if isinstance(block_dim, int) and block_dim > 1:  # 1 is what a CPU device makes of any size
                 self.block_dims.setdefault(kernel, set()).add(block_dim)
             return plain(kernel, *args, **kwargs)
 
-        context.launch = launch
-        warp.launch = launch
+        def load(module: Any, *args: Any, **kwargs: Any) -> Any:
+            self.modules.add(module)
+            return plain_load(module, *args, **kwargs)
+
+        context.launch = warp.launch = launch
+        context.Module.load = load
 
         def undo() -> None:
-            context.launch = plain
-            warp.launch = plain
+            context.launch = warp.launch = plain
+            context.Module.load = plain_load
 
         return undo
 

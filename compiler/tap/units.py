@@ -42,8 +42,11 @@ class Unit:
     kernels: dict[str, str] = field(default_factory=dict)  # symbol → key
 
 
-def select(loaded: Iterable[Loaded], launched: set[Any], everything: bool) -> list[Any]:
-    """The Warp modules that hold kernels of the loaded files, or that were launched."""
+def select(loaded: Iterable[Loaded], used: set[Any], everything: bool) -> list[Any]:
+    """The Warp modules that hold kernels of the loaded files, or that the program loaded to run them.
+
+    Warp's own library is left out unless it is asked for.
+    """
     from warp._src import context
 
     places = [place for one in loaded for place in one.files]
@@ -54,7 +57,8 @@ def select(loaded: Iterable[Loaded], launched: set[Any], everything: bool) -> li
             continue
         files = {Path(k.adj.filename) for k in kernels}
         mine = any(file == place or place in file.parents for file in files for place in places)
-        if everything or mine or any(k in launched for k in kernels):
+        library = module.name == "warp" or module.name.startswith("warp.")
+        if everything or mine or (module in used and not library):
             chosen.append(module)
     return chosen
 

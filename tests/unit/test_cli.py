@@ -138,6 +138,19 @@ def test_kernels_made_at_run_time(project):
     assert re.search(r"^make.*times +forward|^times +forward", done.stdout, re.MULTILINE)
 
 
+def test_kernels_that_warp_makes(project):
+    """``wp.map`` builds a kernel of its own source around the user's function."""
+    (project / "mapped.py").write_text(
+        "import warp as wp\n\n\n@wp.func\ndef mix(x: float, y: float):\n    return x * y + 1.0\n\n\n"
+        "wp.map(mix, wp.ones(4), wp.ones(4))\n"
+    )
+    done = run("compile", "-o", "b17", "--run", "mapped.py", cwd=project)
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(run("trace", "mapped.py:6:12", "--in", "b17", "--json", cwd=project).stdout)
+    assert answer["python"]["text"] == "x * y"
+    assert [frame["function"] for frame in answer["inline"]][-2] == "mix"
+
+
 def test_tile_kernels_take_the_launch_block(project):
     done = run("compile", "tiles.py", "-o", "b6", cwd=project)
     assert done.returncode == 0, done.stderr
