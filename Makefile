@@ -9,6 +9,9 @@ export WARP_CACHE_PATH ?= $(CURDIR)/build/warp-cache
 EXAMPLES := examples/camera_calibration.py examples/lidar_filter.py examples/spring_step.py
 OUT := build/examples
 
+# The tests' closing line comes last.
+.NOTPARALLEL:
+
 .PHONY: run test check unit test-oldest bench clean
 
 run: $(VENV)/.installed

@@ -33,9 +33,10 @@ class Launches:
         plain, plain_load = context.launch, context.Module.load
 
         def launch(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+            seen = self.block_dims.setdefault(kernel, set())  # also keeps a kernel made on the way alive
             block_dim = kwargs.get("block_dim", 256)
             if isinstance(block_dim, int) and block_dim > 1:  # 1 is what a CPU device makes of any size
-                self.block_dims.setdefault(kernel, set()).add(block_dim)
+                seen.add(block_dim)
             return plain(kernel, *args, **kwargs)
 
         def load(module: Any, *args: Any, **kwargs: Any) -> Any:
