@@ -223,7 +223,7 @@ class Tracer:
         """The answer for a Python line or column: its ops, those with code first."""
         for unit in self.build.units:
             index = self.build.index(unit)
-            nodes = index.nodes_at(place.file, place.line, place.column)
+            nodes = index.nodes_at(place.file, place.line, place.column) or index.nodes_at(place.file, place.line)
             ops = [n for n in nodes if n.op != "value" and n.text != "}"] or nodes
             if place.column is None:
                 ops = [n for n in ops if n.passed == "forward"] or ops

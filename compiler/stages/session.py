@@ -79,7 +79,9 @@ def run_child(request: Request, show: Callable[[str], None] | None = None) -> It
                     yield event
             code = process.wait()
             listener.join(timeout=5)
-            if code not in (0, 130):
+            if code == 130:
+                raise KeyboardInterrupt
+            if code:
                 raise ToolFailed(
                     f"the process that imports the target died ({_death(code)})", output="\n".join(tail[-20:])
                 )

@@ -127,6 +127,17 @@ def test_names(examples):
     assert examples.one("undistort_backward")[1].passed == "backward"
 
 
+def test_a_column_without_an_op_means_its_line(examples, root):
+    source = (root / "examples" / "camera_calibration.py").read_text().split("\n")
+    line = next(n for n, text in enumerate(source, 1) if "result = 0.25" in text)
+    answer = Tracer(examples).answer("x", PythonPlace("camera_calibration.py", line, 5))
+    assert answer.node.line == line
+    with pytest.raises(BadInput, match="no kernel code comes from line 1"):
+        Tracer(examples).answer("x", PythonPlace("camera_calibration.py", 1))
+    with pytest.raises(BadInput, match=r"no kernel of this build comes from other\.py"):
+        Tracer(examples).answer("x", PythonPlace("other.py", 1))
+
+
 def test_the_machine_format(examples):
     answer = Tracer(examples).answer("undistort+0x0", SassPc("undistort", 0)).to_json()
     assert list(answer) == [
