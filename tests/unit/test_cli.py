@@ -336,12 +336,17 @@ def test_stopped_in_the_middle(project, tmp_path, sign):
         "import os, time\nopen('pid', 'w').write(str(os.getpid()))\nwhile True:\n    time.sleep(0.05)\n"
     )
     process = subprocess.Popen(
-        [*PROGRAM, "compile", "slow.py", "-o", "b"], cwd=tmp_path, stderr=subprocess.PIPE, start_new_session=True
+        [*PROGRAM, "compile", "slow.py", "-o", "b"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        # a test run in the background of a shell ignores SIGINT, and what it starts would too
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     pid = tmp_path / "pid"
     wait_for(lambda: pid.is_file() and pid.read_text())
     process.send_signal(sign)
-    code = process.wait()
+    code = process.wait(timeout=120)
     assert b"Traceback" not in process.stderr.read()
     if sign == signal.SIGINT:
         assert code == 130
