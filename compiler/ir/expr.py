@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-MAX_DEPTH = 200  # nesting of one expression; Warp's own is below 10
+MAX_DEPTH = 100  # nesting of one expression; Warp's own is below 10
 
 
 class Spelling:

@@ -28,7 +28,7 @@ from warp_audit.compiler.wir.printer import VERSION
 from warp_audit.errors import BadInput
 
 MAX_BLOB = 256 << 20  # bytes of one unpacked device library
-MAX_DEPTH = 100  # nesting of regions; Python's own limit of nested blocks is 20
+MAX_DEPTH = 400  # nesting of regions: each branch of an `elif` chain lies in the one before
 
 _HEADER = re.compile(r"wir (\d{1,6})\.(\d{1,6}) warp (\S+)")
 _MODULE = re.compile(r'module (".*") as (".*")')
