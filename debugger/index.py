@@ -19,7 +19,7 @@ from warp_audit.errors import BadInput
 SCHEMA = 2
 INSTRUCTION = 16
 
-_TABLES = """
+TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE source (id INTEGER PRIMARY KEY, path TEXT, sha256 TEXT, text TEXT);
 CREATE TABLE entity (symbol TEXT PRIMARY KEY, kind TEXT, key TEXT, node INTEGER, last INTEGER);
@@ -38,7 +38,7 @@ CREATE TABLE frame (stack INTEGER, depth INTEGER, file TEXT, line INTEGER, funct
 CREATE TABLE instruction (code INTEGER, at INTEGER, ptx INTEGER, stack INTEGER, sass TEXT, PRIMARY KEY (code, at))
     WITHOUT ROWID;
 """
-_INDEXES = """
+INDEXES = """
 CREATE INDEX node_place ON node (source, line);
 CREATE INDEX frame_node ON frame (node);
 CREATE INDEX instruction_stack ON instruction (stack);

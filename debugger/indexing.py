@@ -14,7 +14,7 @@ from warp_audit.compiler.wir.printer import op_line, print_module
 from warp_audit.debugger.binary.cubin import INSTRUCTION, Cubin
 from warp_audit.debugger.binary.demangle import demangle
 from warp_audit.debugger.binary.lines import Frame
-from warp_audit.debugger.index import _INDEXES, _TABLES, SCHEMA, kernel_of
+from warp_audit.debugger.index import INDEXES, SCHEMA, TABLES, kernel_of
 
 
 def build_index(
@@ -38,10 +38,10 @@ def build_index(
     path.unlink(missing_ok=True)
     db = sqlite3.connect(path)
     try:
-        db.executescript(_TABLES)
+        db.executescript(TABLES)
         db.executemany("INSERT INTO meta VALUES (?, ?)", [("schema", str(SCHEMA)), *facts.items()])
         _Writer(db, module, cubin, sass, lines).write()
-        db.executescript(_INDEXES)
+        db.executescript(INDEXES)
         db.commit()
     finally:
         db.close()
