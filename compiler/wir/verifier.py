@@ -24,8 +24,9 @@ def verify(module: Module) -> list[Violation]:
     """What is wrong with the module; empty when it keeps the rules.
 
     The rules: symbols, structs, values and labels are declared once and known where used;
-    every op but a note has an origin; ops of a reverse region name a forward op, except ``return``; the access stated is the access that follows from the operands;
-    each kind's own fields are whole; comparisons give booleans, loads what was referenced.
+    every op but a note has an origin; ops of a reverse region name a forward op, except
+    ``return``; the access stated is the access that follows from the operands; each kind's
+    own fields are whole; comparisons give booleans, loads what was referenced.
     """
     found: list[Violation] = []
     symbols: set[str] = set()
