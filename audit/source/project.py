@@ -1,0 +1,179 @@
+"""Finds the files behind imports, and what their names stand for."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from warp_audit.audit.source.module import Module, Struct
+from warp_audit.audit.source.text import SourceProblem, decode
+
+if TYPE_CHECKING:
+    import ast
+
+    from warp_audit.audit.source.device import DeviceFunction
+    from warp_audit.audit.source.scopes import Binding, Scope
+
+# A file that another imports is read only if it is not larger than this; generated tables are.
+_LARGEST = 4_000_000
+
+
+class Project:
+    """Files as they are reached from those that are checked.
+
+    Args:
+        min_warp: the oldest Warp that the project supports, for rules about older versions; ``None`` if
+            it does not say.
+    """
+
+    def __init__(self, min_warp: tuple[int, int] | None = None) -> None:
+        self.min_warp = min_warp
+        self._modules: dict[Path, Module | None] = {}
+        self._digests: dict[Path, str | None] = {}
+        self._names: dict[Path, tuple[str, Path]] = {}
+        self._found: dict[tuple[str, Path], Path | None] = {}
+
+    def load(self, path: Path, text: str) -> Module:
+        """The module of a file with this text.
+
+        Raises:
+            SyntaxError: it is not Python.
+        """
+        name, _ = self._name(path)
+        module = Module(path, text, name, self)
+        self._modules[path.absolute()] = module
+        return module
+
+    def _name(self, path: Path) -> tuple[str, Path]:
+        """A file's dotted name and the folder that its topmost package lies in."""
+        path = path.absolute()
+        found = self._names.get(path.parent)
+        if found is None:
+            parts: list[str] = []
+            folder = path.parent
+            while (folder / "__init__.py").is_file() and folder.name:
+                parts.append(folder.name)
+                folder = folder.parent
+            found = self._names[path.parent] = (".".join(reversed(parts)), folder)
+        package, root = found
+        if path.name == "__init__.py":
+            return package or path.parent.name, root
+        return f"{package}.{path.stem}" if package else path.stem, root
+
+    def _locate(self, name: str, asking: Module) -> Path | None:
+        """The file of an absolute module name, beside the asking file's package or in its folder."""
+        _, root = self._name(asking.path)
+        key = (name, root)
+        if key not in self._found:
+            self._found[key] = None
+            for base in dict.fromkeys((root, asking.path.absolute().parent)):
+                stem = base.joinpath(*name.split("."))
+                for candidate in (stem.with_name(stem.name + ".py"), stem / "__init__.py"):
+                    if candidate.is_file():
+                        self._found[key] = candidate
+                        return candidate
+        return self._found[key]
+
+    def module_named(self, name: str, asking: Module) -> Module | None:
+        """The module of a dotted name, if its file is part of the project and can be read."""
+        if name == asking.name:
+            return asking
+        path = self._locate(name, asking)
+        if path is None:
+            return None
+        if path not in self._modules:
+            self._modules[path] = None
+            try:
+                data = path.read_bytes()
+                self._digests[path] = hashlib.sha256(data).hexdigest()
+                if (b"warp" in data and len(data) <= _LARGEST) or path.name == "__init__.py":
+                    self._modules[path] = Module(path, decode(data), self._name(path)[0], self)
+            except (OSError, SourceProblem, SyntaxError, ValueError, RecursionError, MemoryError):
+                pass
+        if path not in self._digests:
+            module = self._modules[path]
+            if module is not None:
+                self._digests[path] = _digest(path)
+        asking.dependencies[path] = self._digests.get(path)
+        return self._modules[path]
+
+    def binding(self, name: str, asking: Module, depth: int = 0) -> tuple[Scope, Binding] | None:
+        """What a qualified name is bound to, in the file that it belongs to; re-exports are followed.
+
+        The longest leading part that names a file is taken as the module; then come classes.
+        """
+        if name.startswith(("builtins.", "numpy.", "torch.", "typing.")) or depth > 6:
+            return None
+        parts = name.split(".")
+        for cut in range(len(parts) - 1, 0, -1):
+            module = self.module_named(".".join(parts[:cut]), asking)
+            if module is None:
+                continue
+            found = self._inside(module, parts[cut:], depth)
+            if found is None:
+                star = self._through_stars(module, parts[cut:], asking, depth)
+                if star is not None:
+                    return star
+                continue
+            _, binding = found
+            if module is not asking:
+                asking.dependencies.update(module.dependencies)
+            if binding.kind == "import" and binding.target != name:
+                further = self.binding(binding.target, module, depth + 1)
+                if module is not asking:
+                    asking.dependencies.update(module.dependencies)
+                return further
+            return found
+        return None
+
+    def _inside(self, module: Module, parts: list[str], depth: int) -> tuple[Scope, Binding] | None:
+        scope = module.scope
+        for number, part in enumerate(parts):
+            bindings = scope.bindings.get(part)
+            if not bindings:
+                return None
+            imports = [b for b in bindings if b.kind == "import"]
+            binding = imports[0] if imports else bindings[-1]
+            rest = parts[number + 1 :]
+            if not rest:
+                return scope, binding
+            if binding.kind == "import":
+                return self.binding(".".join([binding.target, *rest]), module, depth + 1)
+            if binding.kind not in ("class", "function"):
+                return None
+            if module.device_of(binding.node) is not None:
+                return None
+            scope = module.scope_of(binding.node)
+        return None
+
+    def _through_stars(
+        self, module: Module, parts: list[str], asking: Module, depth: int
+    ) -> tuple[Scope, Binding] | None:
+        for binding in module.scope.bindings.get("*", []):
+            found = self.binding(".".join([binding.target, *parts]), module, depth + 1)
+            if found is not None:
+                if module is not asking:
+                    asking.dependencies.update(module.dependencies)
+                return found
+        return None
+
+    def device_function(self, name: str, asking: Module) -> DeviceFunction | None:
+        """The kernel or func of a qualified name."""
+        found = self.binding(name, asking)
+        return found[0].module.device_of(found[1].node) if found else None
+
+    def struct(self, name: str, asking: Module) -> Struct | None:
+        """The ``@wp.struct`` of a qualified name."""
+        found = self.binding(name, asking)
+        if found is None or found[1].kind != "class":
+            return None
+        node: ast.ClassDef = found[1].node  # type: ignore[assignment]
+        return found[0].module.structs.get(node)
+
+
+def _digest(path: Path) -> str | None:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError:
+        return None
