@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -9,6 +10,10 @@ from warp_audit.audit.rule import Finding, Rule
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.module import Module
+
+
+# Frames for deeply nested expressions: a sum of a thousand terms is real, in generated code.
+_DEEPEST = 5000
 
 
 class RuleFailed(Exception):
@@ -41,6 +46,7 @@ def check(
         failed: told of each rule that raises; without it the exception goes on.
     """
     found: list[Finding] = []
+    sys.setrecursionlimit(max(sys.getrecursionlimit(), _DEEPEST))
     made = [rule() for rule in rules if applies(rule, module.project.min_warp)]
     for rule in made:
         try:

@@ -94,9 +94,9 @@ class Rule:
                 return f"states no {part}"
         if not _CODE.fullmatch(cls.code):
             return f"has the code {cls.code!r}, which is not WPA and three digits"
-        doc = cls.__doc__ or ""
+        doc = inspect.cleandoc(cls.__doc__ or "")
         for section in _SECTIONS:
-            if f"\n    {section}: " not in doc:
+            if f"\n{section}: " not in doc:
                 return f"has no paragraph {section!r} in its docstring"
         if not any(f"# error: {cls.code}" in case for case in cls.BAD):
             return f"has no bad case with a line marked '# error: {cls.code}'"

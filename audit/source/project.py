@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 # A file that another imports is read only if it is not larger than this; generated tables are.
 _LARGEST = 4_000_000
+# Packages that are not part of what is checked, where a file of that name beside it is no likely change.
+_OUTSIDE = {"warp", "numpy", "torch", "jax", *sys.stdlib_module_names}
 
 
 class Project:
@@ -63,17 +66,20 @@ class Project:
 
     def _locate(self, name: str, asking: Module) -> Path | None:
         """The file of an absolute module name, beside the asking file's package or in its folder."""
-        _, root = self._name(asking.path)
-        key = (name, root)
+        key = (name, asking.path.parent)
         if key not in self._found:
-            self._found[key] = None
-            for base in dict.fromkeys((root, asking.path.absolute().parent)):
-                stem = base.joinpath(*name.split("."))
-                for candidate in (stem.with_name(stem.name + ".py"), stem / "__init__.py"):
-                    if candidate.is_file():
-                        self._found[key] = candidate
-                        return candidate
+            candidates = self._candidates(name, asking)
+            self._found[key] = next((candidate for candidate in candidates if candidate.is_file()), None)
         return self._found[key]
+
+    def _candidates(self, name: str, asking: Module) -> list[Path]:
+        """Where the file of a module name may be."""
+        _, root = self._name(asking.path)
+        found: list[Path] = []
+        for base in dict.fromkeys((root, asking.path.absolute().parent)):
+            stem = base.joinpath(*name.split("."))
+            found += [stem.with_name(stem.name + ".py"), stem / "__init__.py"]
+        return found
 
     def module_named(self, name: str, asking: Module) -> Module | None:
         """The module of a dotted name, if its file is part of the project and can be read."""
@@ -81,6 +87,9 @@ class Project:
             return asking
         path = self._locate(name, asking)
         if path is None:
+            if name.partition(".")[0] not in _OUTSIDE:
+                # Were one of these made, the findings could change.
+                asking.dependencies.update(dict.fromkeys(self._candidates(name, asking)))
             return None
         if path not in self._modules:
             self._modules[path] = None

@@ -47,7 +47,7 @@ def _parser(only: str | None) -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=_versions())
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the versions of what is installed, and end")
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND")
     for name in command_names() if only is None else [only]:
         module = _command(name)
@@ -61,6 +61,14 @@ def _parser(only: str | None) -> argparse.ArgumentParser:
         module.register(sub)
         sub.set_defaults(run=module.run)
     return parser
+
+
+class _Version(argparse.Action):
+    """Asks for the versions only when they are wanted: that takes longer than a look-up."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        print(_versions())
+        parser.exit()
 
 
 def _versions() -> str:
