@@ -360,7 +360,18 @@ class _Scan:
             return _DEVICE_DECORATORS[name]
         if name.endswith(".cache.dynamic_kernel"):
             return "kernel"
-        return "func" if name.endswith(".cache.dynamic_func") else None
+        if name.endswith(".cache.dynamic_func"):
+            return "func"
+        return "kernel" if name.endswith("kernel") and self.makes_kernels(name) else None
+
+    def makes_kernels(self, name: str) -> bool:
+        """Whether a decorator is a function of the project that calls ``wp.kernel`` itself."""
+        found = self.module.project.binding(name, self.module)
+        if found is None or found[1].kind != "function":
+            return False
+        scope = found[0].module._scopes_by_node.get(found[1].node)
+        inner = [call for one in scope.walk() for call in one.calls] if scope is not None else []
+        return any(found[0].module.qualified(call.func, found[0]) in ("warp.kernel", "warp.Kernel") for call in inner)
 
     def device(
         self, node: ast.FunctionDef | ast.AsyncFunctionDef, kind: str, decorator: ast.expr | None, scope: Scope

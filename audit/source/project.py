@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # A file that another imports is read only if it is not larger than this; generated tables are.
 _LARGEST = 4_000_000
+# How far above a package an import is looked for.
+_LEVELS = 6
 # Packages that are not part of what is checked, where a file of that name beside it is no likely change.
 _OUTSIDE = {"warp", "numpy", "torch", "jax", *sys.stdlib_module_names}
 
@@ -35,6 +37,7 @@ class Project:
         self._modules: dict[Path, Module | None] = {}
         self._digests: dict[Path, str | None] = {}
         self._names: dict[Path, tuple[str, Path]] = {}
+        self._tops: dict[tuple[str, Path], tuple[Path, ...]] = {}
         self._found: dict[tuple[str, Path], Path | None] = {}
 
     def load(self, path: Path, text: str) -> Module:
@@ -43,9 +46,12 @@ class Project:
         Raises:
             SyntaxError: it is not Python.
         """
-        name, _ = self._name(path)
-        module = Module(path, text, name, self)
-        self._modules[path.absolute()] = module
+        key = path.absolute()
+        known = self._modules.get(key)
+        if known is not None and known.text == text:
+            return known
+        self._modules[key] = None  # what it imports may look at it while it is read
+        module = self._modules[key] = Module(path, text, self._name(path)[0], self)
         return module
 
     def _name(self, path: Path) -> tuple[str, Path]:
@@ -75,11 +81,20 @@ class Project:
     def _candidates(self, name: str, asking: Module) -> list[Path]:
         """Where the file of a module name may be."""
         _, root = self._name(asking.path)
+        first, *rest = name.split(".")
         found: list[Path] = []
-        for base in dict.fromkeys((root, asking.path.absolute().parent)):
-            stem = base.joinpath(*name.split("."))
+        for base in dict.fromkeys((root, asking.path.absolute().parent, *self._above(first, root))):
+            stem = base.joinpath(first, *rest)
             found += [stem.with_name(stem.name + ".py"), stem / "__init__.py"]
         return found
+
+    def _above(self, first: str, root: Path) -> tuple[Path, ...]:
+        """The nearest folder above that has a folder of this name: packages need no ``__init__.py`` to be imported."""
+        key = (first, root)
+        if key not in self._tops:
+            above = (folder for folder in root.parents[:_LEVELS] if (folder / first).is_dir())
+            self._tops[key] = next(((folder,) for folder in above), ())
+        return self._tops[key]
 
     def module_named(self, name: str, asking: Module) -> Module | None:
         """The module of a dotted name, if its file is part of the project and can be read."""

@@ -176,7 +176,7 @@ def _attribute(node: ast.Attribute, scope: Scope, flow: Flow | None, depth: int)
             return Reached.union([_definition(one, scope, flow, depth) for one in definition.origins()])
     text = dotted(node)
     if text is None:
-        return _NOTHING
+        return _bundle(node, scope, flow, depth)
     root = text.partition(".")[0]
     owner = class_around(scope)
     method = scope
@@ -189,14 +189,46 @@ def _attribute(node: ast.Attribute, scope: Scope, flow: Flow | None, depth: int)
         return _member(owner, node.attr, depth)
     name = scope.module.qualified(node, scope)
     if name is None:
-        return _NOTHING
+        return _bundle(node, scope, flow, depth)
     found = scope.module.project.binding(name, scope.module)
     if found is not None:
         return _binding(found[1], found[0], depth + 1)
     found = scope.module.project.binding(name.rpartition(".")[0], scope.module)
     if found is not None and found[1].kind == "class":
         return _member(found[0].module.scope_of(found[1].node), node.attr, depth)
-    return _NOTHING
+    return _bundle(node, scope, flow, depth)
+
+
+def _bundle(node: ast.Attribute, scope: Scope, flow: Flow | None, depth: int) -> Reached:
+    """``kernels.forward`` of ``kernels = Kernels(forward=f, …)``, also where a function makes and returns it."""
+    parts: list[Reached] = []
+    for value, where in _made(node.value, scope, flow, depth + 1):
+        given = next((keyword.value for keyword in value.keywords if keyword.arg == node.attr), None)
+        parts.append(kernels(given, where, None, depth + 1) if given is not None else _NOTHING)
+    return Reached.union(parts)
+
+
+def _made(node: ast.expr, scope: Scope, flow: Flow | None, depth: int) -> list[tuple[ast.Call, Scope]]:
+    """The calls with keywords that make an object."""
+    if depth > _DEPTH:
+        return []
+    if isinstance(node, ast.Call):
+        maker = function_scope(node.func, scope, flow)
+        if maker is not None:
+            return [made for value in maker.returns for made in _made(value, maker, None, depth + 1)]
+        return [(node, scope)] if node.keywords else []
+    if isinstance(node, ast.Name):
+        definition = flow.uses.get(node) if flow is not None else None
+        if definition is not None and definition.kind == "assign" and definition.index is None and definition.value is not None:
+            return _made(definition.value, scope, flow, depth + 1)
+        if definition is not None and definition.kind not in ("free",):
+            return []
+        found = scope.lookup(node.id)
+        if found is None:
+            return []
+        values = [b.value for b in found[1] if b.kind == "assign" and b.index is None and b.value is not None]
+        return [made for value in values for made in _made(value, found[0], None, depth + 1)]
+    return []
 
 
 def _member(owner: Scope, attribute: str, depth: int) -> Reached:
@@ -208,10 +240,43 @@ def _member(owner: Scope, attribute: str, depth: int) -> Reached:
             for value, where in attributes_of(scope).get(attribute, []):
                 if isinstance(value, ast.Constant) and value.value is None:
                     continue
-                parts.append(kernels(value, where, None, depth + 1))
+                if isinstance(value, ast.Attribute) and isinstance(value.ctx, ast.Store):
+                    parts.append(_unpacked(value, where, owner, depth + 1))
+                else:
+                    parts.append(kernels(value, where, None, depth + 1))
         if parts:
             return Reached.union(parts)
     return _NOTHING
+
+
+def _unpacked(target: ast.Attribute, method: Scope, owner: Scope, depth: int) -> Reached:
+    """``_, self.kernel = self.make()``: the element of what the class's own ``make`` returns, which may override a base's."""
+    for statement in statements(method.node.body):  # type: ignore[attr-defined]
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], (ast.Tuple, ast.List)):
+            continue
+        items = statement.targets[0].elts
+        call = statement.value
+        if target not in items or not isinstance(call, ast.Call):
+            continue
+        maker = None
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == "self":
+            maker = _method(owner, call.func.attr)
+        maker = maker or function_scope(call.func, method)
+        parts = []
+        for returned in maker.returns if maker is not None else []:
+            if isinstance(returned, (ast.Tuple, ast.List)) and len(returned.elts) == len(items) and maker is not None:
+                parts.append(kernels(returned.elts[items.index(target)], maker, None, depth + 1))
+        return Reached.union(parts)
+    return _NOTHING
+
+
+def _method(owner: Scope, name: str) -> Scope | None:
+    """A method as an object of a class has it."""
+    for scope in bases(owner):
+        bindings = scope.bindings.get(name)
+        if bindings and bindings[-1].kind == "function" and scope.module.device_of(bindings[-1].node) is None:
+            return scope.module.scope_of(bindings[-1].node)
+    return None
 
 
 def _call(node: ast.Call, scope: Scope, flow: Flow | None, depth: int) -> Reached:

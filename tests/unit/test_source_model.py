@@ -120,6 +120,22 @@ def test_effects_of_called_funcs_are_folded_in() -> None:
     assert (effects["b"].reads, effects["b"].writes, effects["b"].atomics) == (False, True, True)
 
 
+def test_a_decorator_that_makes_kernels() -> None:
+    module = load("""
+        def named_kernel(key):
+            def make(f):
+                return wp.Kernel(f, key=key)
+            return make
+        def logged_kernel(f):
+            return f
+        @named_kernel("first")
+        def a(x: wp.array(dtype=float)): pass
+        @logged_kernel
+        def b(x): pass
+    """)
+    assert [kernel.name for kernel in module.kernels] == ["a"]
+
+
 @pytest.mark.parametrize(
     ("launched", "reached"),
     [
@@ -136,6 +152,8 @@ def test_effects_of_called_funcs_are_folded_in() -> None:
         ("wp.overload(first, [float])", {"first"}),
         ("OVERLOADS[float]", {"first"}),
         ("called", {"plain"}),
+        ("bundle.back", {"second"}),
+        ("built().fore", {"first"}),
         ("unknown", set()),
     ],
 )
@@ -157,6 +175,9 @@ def test_the_kernel_of_a_launch(launched: str, reached: set[str]) -> None:
         cached = functools.cache(make)
         def plain(a: wp.array(dtype=float)): pass
         called = wp.Kernel(func=plain)
+        bundle = dict_like(fore=first, back=second)
+        def built():
+            return dict_like(fore=first, back=second)
         class Holder:
             @wp.kernel
             def inner(a: wp.array(dtype=float)): pass

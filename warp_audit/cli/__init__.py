@@ -16,6 +16,7 @@ from warp_audit.errors import BadInput, BrokenPromise, WarpAuditError
 
 _EPILOG = """\
 Start with:
+  warp-audit lint                         what is wrong here? source text only, no GPU, no Warp needed
   warp-audit compile FILE.py              compile its kernels and index them, no GPU needed
   warp-audit trace KERNEL+0x1710          which Python expression is this address?
   warp-audit show FILE.py::KERNEL         Python, IR, PTX and SASS side by side
