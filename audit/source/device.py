@@ -303,7 +303,7 @@ class DeviceFunction:
     def root_name(self, node: ast.expr) -> str | None:
         """The name an array goes by: a parameter, ``struct.field``, or a name from outside; aliases are followed."""
         if isinstance(node, ast.Name):
-            definition = self.flow.uses.get(node)
+            definition = _settled(self.flow.uses.get(node))
             if definition is not None and definition.kind == "assign" and definition.index is None:
                 value = definition.value
                 if isinstance(value, (ast.Name, ast.Attribute)):
@@ -369,9 +369,17 @@ def _accesses(function: DeviceFunction) -> Iterator[Access]:
     yield from _builtin_accesses(function)
 
 
+def _settled(definition: Def | None) -> Def | None:
+    """The one definition behind phis: a loop that stores through a view of an array keeps the view."""
+    if definition is not None and definition.kind in ("phi", "loop_phi"):
+        origins = definition.origins()
+        return origins[0] if len(origins) == 1 else definition
+    return definition
+
+
 def _rows(function: DeviceFunction, base: ast.expr, view: Array) -> tuple[Array, tuple[ast.expr, ...]]:
     """The array behind a view, and the indices that made the view: ``row = grid[i]`` gives ``grid`` and ``(i,)``."""
-    definition = function.flow.uses.get(base)
+    definition = _settled(function.flow.uses.get(base))
     if definition is None or definition.kind != "assign" or definition.index is not None:
         return view, ()
     value = definition.value

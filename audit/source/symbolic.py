@@ -37,6 +37,8 @@ _NONLINEAR = {
 _COMPARISONS: dict[type[ast.cmpop], str] = {
     ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!=",
 }  # fmt: skip
+LARGEST = 200
+"""Atoms that a form may have, at every depth together."""
 _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "==": "!=", "!=": "=="}
 
 
@@ -50,12 +52,33 @@ class Body(Protocol):
     def root_name(self, node: ast.expr) -> str | None: ...
 
 
-@dataclass(frozen=True, slots=True)
 class Form:
-    """``constant + Σ coefficient · atom``."""
+    """``constant + Σ coefficient · atom``; never changed once made.
 
-    constant: int | float = 0
-    terms: frozenset[tuple[Atom, int | float]] = frozenset()
+    ``size`` counts its atoms, at every depth. Expressions that share parts grow by doubling when the parts are
+    written out, so a form above ``LARGEST`` is not kept: its value counts as one that nothing is known of.
+    """
+
+    __slots__ = ("_hash", "constant", "size", "terms")
+
+    def __init__(self, constant: int | float = 0, terms: frozenset[tuple[Atom, int | float]] = frozenset()) -> None:
+        self.constant = constant
+        self.terms = terms
+        self.size = sum(_size(atom) for atom, _ in terms)
+        self._hash = hash((constant, terms))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Form) or self._hash != other._hash:
+            return False
+        return self.constant == other.constant and self.terms == other.terms
+
+    def __repr__(self) -> str:
+        return f"Form({self.constant}, {sorted(self.terms, key=repr)})"
 
     @staticmethod
     def of(atom: Atom) -> Form:
@@ -104,6 +127,10 @@ class Form:
         return found
 
 
+def _size(atom: Atom) -> int:
+    return 1 + sum(part.size for part in atom if isinstance(part, Form))
+
+
 def _mentions(atom: Atom, kind: str) -> bool:
     if atom[0] == kind:
         return True
@@ -148,7 +175,10 @@ class Symbols:
         """The value of an expression."""
         found = self._forms.get(node)
         if found is None:
-            found = self._forms[node] = self._form(node)
+            found = self._form(node)
+            if found.size > LARGEST:
+                found = Form.of(("node", self._identity(node)))
+            self._forms[node] = found
         return found
 
     def same(self, left: ast.expr, right: ast.expr) -> bool:
@@ -225,7 +255,10 @@ class Symbols:
         found = self._defs.get(id(definition))
         if found is None:
             self._defs[id(definition)] = Form.of(("def", self._identity(definition)))  # for cycles
-            found = self._defs[id(definition)] = self._of_def(definition)
+            found = self._of_def(definition)
+            if found.size > LARGEST:
+                found = Form.of(("def", self._identity(definition)))
+            self._defs[id(definition)] = found
         return found
 
     def _of_def(self, definition: Def) -> Form:

@@ -1,0 +1,108 @@
+"""Declares the rule ``kernel-in-loop-late-binding``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from warp_audit.audit.rule import Finding, Rule
+from warp_audit.diagnostic import Confidence, Severity
+
+if TYPE_CHECKING:
+    from warp_audit.audit.source.device import DeviceFunction
+
+
+class KernelInLoopLateBinding(Rule):
+    """A kernel made in a loop reads the loop's variable.
+
+    What it finds: a kernel or func that is declared inside a Python ``for`` loop and reads a name that the loop changes.
+
+    Why it matters: Warp looks the name up when the module is built. Every kernel of the loop then gets the value of the
+    last pass, without a word.
+
+    Instead: make the kernel in a function that takes the value as a parameter.
+    """
+
+    code = "WPA644"
+    severity = Severity.ERROR
+    confidence = Confidence.HIGH
+    references = ("NVIDIA/warp#1561",)
+    BAD = (
+        """
+        kernels = {}
+        for size in (8, 16):
+            half = size // 2
+
+            @wp.kernel(module="unique")
+            def fill(out: wp.array(dtype=int)):
+                i = wp.tid()
+                out[i] = half + size  # error: WPA644
+
+            kernels[size] = fill
+        """,
+    )
+    GOOD = (
+        """
+        def make(size):
+            @wp.kernel(module="unique")
+            def fill(out: wp.array(dtype=int)):
+                i = wp.tid()
+                out[i] = size
+            return fill
+
+        kernels = {size: make(size) for size in (8, 16)}
+        for name in ("a", "b"):
+            print(name)
+        """,
+    )
+
+    def device(self, function: DeviceFunction) -> Iterator[Finding]:
+        if function.scope.kind == "class":
+            return
+        bindings = function.scope.bindings
+        loops: list[ast.For] | None = None
+        reported: set[int] = set()
+        for node in function.flow.of(ast.Name):
+            definition = function.flow.uses.get(node)
+            if definition is None or definition.kind != "free" or definition.name not in bindings:
+                continue
+            if loops is None:
+                loops = _loops_around(function)
+            if loops and _changed_in(loops, definition.name) and node.lineno not in reported:  # type: ignore[attr-defined]
+                reported.add(node.lineno)  # type: ignore[attr-defined]
+                yield self.at(
+                    function,
+                    node,
+                    f"'{definition.name}' changes with each pass of the loop in line {loops[0].lineno}, but every kernel gets "
+                    "its last value",
+                    "make the kernel in a function that takes the value as a parameter",
+                )
+
+
+def _loops_around(function: DeviceFunction) -> list[ast.For]:
+    """The Python loops of the enclosing body that hold the declaration."""
+    body = getattr(function.scope.node, "body", [])
+    found: list[ast.For] = []
+
+    def visit(statements: list[ast.stmt], around: list[ast.For]) -> None:
+        for statement in statements:
+            if statement is function.node:
+                found.extend(around)
+                return
+            if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
+                continue
+            inner = [*around, statement] if isinstance(statement, ast.For) else around
+            for field in ("body", "orelse", "finalbody"):
+                visit(getattr(statement, field, []), inner)
+
+    visit(body, [])
+    return found
+
+
+def _changed_in(loops: list[ast.For], name: str) -> bool:
+    for loop in loops:
+        for node in ast.walk(loop):
+            if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
+                return True
+    return False
