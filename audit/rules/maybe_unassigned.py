@@ -78,7 +78,7 @@ class MaybeUnassigned(Rule):
             if not isinstance(node.ctx, ast.Load):  # type: ignore[attr-defined]
                 continue
             missing = _missing(function, definition)
-            if missing is None or _same_condition(function, node, definition):
+            if missing is None or _is_correlated(function, node, definition):
                 continue
             reported.add(definition)
             yield self.at(
@@ -116,13 +116,22 @@ def _runs(function: DeviceFunction, loop: ast.For | ast.While) -> bool:
     return len(range(*bounds)) > 0  # type: ignore[arg-type]
 
 
-def _same_condition(function: DeviceFunction, node: ast.AST, definition: Def) -> bool:
-    """Whether the read stands under a condition that the assignment stands under too."""
-    form = function.symbols.form
-    here = {(form(guard.test), guard.positive) for guard in function.flow.sites[node].guards}
-    for origin in definition.origins():
-        if origin.site is not None and origin.kind != "unassigned":
-            there = {(form(guard.test), guard.positive) for guard in origin.site.guards}
-            if there and there <= here:
-                return True
-    return False
+def _is_correlated(function: DeviceFunction, node: ast.AST, definition: Def) -> bool:
+    """Whether the read stands under a condition of its own, or in a later pass, or behind a choice among many.
+
+    Conditions may be the same in other words, and a chain of three or more tests names all that there is: real code
+    is right there more often than not.
+    """
+    join = definition.node
+    site = function.flow.sites[node]
+    if not isinstance(join, ast.stmt) or join not in function.flow.steps:
+        return True
+    if len(site.guards) > len(function.flow.steps[join].guards):
+        return True
+    if definition.kind == "loop_phi" and any(loop.node is join for loop in site.loops):
+        return True
+    return any(_is_chain(origin) for origin in definition.origins())
+
+
+def _is_chain(origin: Def) -> bool:
+    return origin.site is not None and sum(not guard.positive for guard in origin.site.guards) > 1

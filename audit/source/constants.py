@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from warp_audit.audit.source.scopes import Scope
+    from warp_audit.audit.source.scopes import Binding, Scope
 
 Constant: TypeAlias = "int | float | bool | str | tuple[Constant, ...]"
 
@@ -79,6 +79,18 @@ def _binary(node: ast.BinOp, scope: Scope, depth: int) -> Constant | None:
         return apply(left, right) if apply else None  # type: ignore[arg-type]
     except (ArithmeticError, TypeError, ValueError):
         return None
+
+
+def binding_of(node: ast.expr, scope: Scope) -> tuple[Scope, Binding] | None:
+    """The one binding of a name or dotted name, here or in an imported file."""
+    if isinstance(node, ast.Name):
+        found = scope.lookup(node.id)
+        if found is None or len(found[1]) != 1:
+            return None
+        if found[1][0].kind != "import":
+            return found[0], found[1][0]
+    name = scope.module.qualified(node, scope)
+    return scope.module.project.binding(name, scope.module) if name is not None else None
 
 
 def _name(name: str, scope: Scope, depth: int) -> Constant | None:

@@ -333,12 +333,37 @@ def split_subscript(node: ast.expr) -> tuple[ast.expr, tuple[ast.expr, ...]]:
     return node, tuple(indices)
 
 
+def through_array(function: DeviceFunction, target: ast.AST) -> bool:
+    """Whether a store goes through an array or tile on its way: ``s.values[i] = x`` does, though ``s`` is a copy."""
+    node: ast.AST = target
+    while isinstance(node, (ast.Subscript, ast.Attribute)):
+        node = node.value
+        if isinstance(node, ast.expr) and isinstance(function.type_of(node), (Array, Tile)):
+            return True
+    return False
+
+
+def store_bases(function: DeviceFunction) -> set[ast.AST]:
+    """The names that component stores start from: reading them there is no use of the value."""
+    found: set[ast.AST] = set()
+    for definition in function.flow.defs:
+        node = definition.node if definition.kind == "component" else None
+        while isinstance(node, (ast.Subscript, ast.Attribute)):
+            node = node.value
+        if node is not None:
+            found.add(node)
+    return found
+
+
 def _accesses(function: DeviceFunction) -> Iterator[Access]:
     flow = function.flow
     nodes: list[ast.Subscript] = flow.of(ast.Subscript)  # type: ignore[assignment]
     bases = {node.value for node in nodes if isinstance(node.value, ast.Subscript)}
     stores = _store_targets(flow)
+    typed = {node.args[0] for node, _ in function.calls() if node.args and function.builtin(node) == "type"}
     for node in nodes:
+        if node in typed:  # `type(a[0])` asks for the type and reads nothing
+            continue
         base, indices = split_subscript(node)
         view = function.array_type(base)
         if view is None:

@@ -170,6 +170,20 @@ class Flow:
                         grown = True
         return [node for key in wanted for node in self.reads.get(key, [])]
 
+    def uses_of(self, definition: Def) -> set[ast.AST]:
+        """Every read that may see a definition, also where a component of it was changed in between."""
+        wanted = {id(definition)}
+        grown = True
+        while grown:
+            grown = False
+            for one in self.defs:
+                if id(one) not in wanted and any(
+                    source is not None and id(source) in wanted for source in (one.previous, *one.sources)
+                ):
+                    wanted.add(id(one))
+                    grown = True
+        return {node for key in wanted for node in self.reads.get(key, [])}
+
     # Definitions
 
     def _define(self, definition: Def) -> None:

@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.source import builtins
-from warp_audit.audit.source.annotations import annotation_type, named_type
+from warp_audit.audit.source.annotations import annotation_type
+from warp_audit.audit.source.constants import binding_of, constant
 from warp_audit.audit.source.types import (
     BOOL,
     FLOAT32,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from warp_audit.audit.source.device import DeviceFunction
     from warp_audit.audit.source.flow import Def
+    from warp_audit.audit.source.scopes import Scope
 
 _OPERATORS: dict[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -112,27 +114,40 @@ def _range_type(function: DeviceFunction, call: ast.Call) -> Type | None:
 
 
 def _free_type(function: DeviceFunction, name: str) -> Type | None:
-    value = function.constant(ast.Name(name, ast.Load()))
-    found = _python_type(value)
-    if found is not None:
-        return found
-    bound = function.scope.lookup(name)
-    if bound is not None and len(bound[1]) == 1:
-        binding = bound[1][0]
-        if binding.kind == "parameter" and isinstance(binding.node, ast.arg):
-            return None
-        if isinstance(binding.value, ast.Call):
-            return named_constructor(function, binding.value)
+    return outer_type(ast.Name(name, ast.Load()), function.scope)
+
+
+def outer_type(node: ast.expr, scope: Scope, depth: int = 0) -> Type | None:
+    """The type that a value from outside has in a kernel: Python's numbers are 32 bits wide, Warp's are what they say."""
+    if depth > 10:
+        return None
+    if isinstance(node, ast.Constant):
+        return _python_type(node.value)
+    if isinstance(node, ast.UnaryOp):
+        return outer_type(node.operand, scope, depth + 1)
+    if isinstance(node, ast.BinOp):
+        left, right = outer_type(node.left, scope, depth + 1), outer_type(node.right, scope, depth + 1)
+        if isinstance(node.op, ast.Div) and left == right == INT32:
+            return FLOAT32  # Python divides
+        if {left, right} == {INT32, FLOAT32}:
+            return FLOAT32
+        return left if left == right else None
+    if isinstance(node, ast.Call):
+        name = scope.module.qualified(node.func, scope)
+        if name in ("warp.constant", "warp.static") and node.args:
+            return outer_type(node.args[0], scope, depth + 1)
+        if name is not None and name.startswith(("math.", "numpy.")):
+            return FLOAT32 if name.startswith("math.") and name[5:] not in _MATH_INTEGERS else None
+        return annotation_type(node.func, scope) if name is not None else None
+    if isinstance(node, (ast.Name, ast.Attribute)):
+        found = binding_of(node, scope)
+        if found is not None and found[1].kind == "assign" and found[1].value is not None and found[1].index is None:
+            return outer_type(found[1].value, found[0], depth + 1)
+        return _python_type(constant(node, scope))
     return None
 
 
-def named_constructor(function: DeviceFunction, call: ast.Call) -> Type | None:
-    """``wp.constant(wp.vec3(…))``, ``wp.vec3(…)`` at module level."""
-    name = function.module.qualified(call.func, function.scope)
-    if name == "warp.constant" and call.args:
-        inner = call.args[0]
-        return named_constructor(function, inner) if isinstance(inner, ast.Call) else None
-    return named_type(name) if name is not None else None
+_MATH_INTEGERS = ("ceil", "floor", "trunc", "comb", "perm", "gcd", "lcm", "isqrt", "factorial", "prod")
 
 
 def _python_type(value: object) -> Type | None:
@@ -172,9 +187,8 @@ def _type_of(function: DeviceFunction, node: ast.expr) -> Type | None:
 
 
 def _attribute(function: DeviceFunction, node: ast.Attribute) -> Type | None:
-    value = function.constant(node)
-    if value is not None:
-        return _python_type(value)
+    if function.constant(node) is not None:
+        return outer_type(node, function.scope)
     base = type_of(function, node.value)
     if isinstance(base, StructType) and base.declared is not None:
         return base.declared.type_of(node.attr)
@@ -228,7 +242,7 @@ def _inside(type: Type | None, count: int) -> Type | None:
 def _call(function: DeviceFunction, node: ast.Call) -> Type | None:
     name = function.builtin(node)
     if name == "static" and len(node.args) == 1:
-        return _python_type(function.constant(node.args[0]))
+        return outer_type(node.args[0], function.scope)
     if name is not None:
         arguments = [type_of(function, argument) for argument in node.args]
         keywords: Mapping[str, Type | None] = {k.arg: type_of(function, k.value) for k in node.keywords if k.arg}

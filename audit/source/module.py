@@ -444,7 +444,8 @@ class _Scan:
         if node.level:
             parts = self.module.package.split(".") if self.module.package else []
             kept = parts[: len(parts) - node.level + 1] if node.level > 1 else parts
-            base = ".".join([*kept, *filter(None, [node.module])])
+            outside = [] if node.level <= len(parts) + 1 else ["<above>"]
+            base = ".".join([*outside, *kept, *filter(None, [node.module])])
         for alias in node.names:
             if alias.name == "*":
                 scope.bind("*", Binding("import", node, target=base))

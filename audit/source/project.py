@@ -61,7 +61,8 @@ class Project:
         if found is None:
             parts: list[str] = []
             folder = path.parent
-            while (folder / "__init__.py").is_file() and folder.name:
+            # A folder without `__init__.py` inside a package is part of it too.
+            while folder.name and any((one / "__init__.py").is_file() for one in (folder, folder.parent)):
                 parts.append(folder.name)
                 folder = folder.parent
             found = self._names[path.parent] = (".".join(reversed(parts)), folder)

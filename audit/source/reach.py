@@ -458,6 +458,9 @@ def _given(name: str, scope: Scope, depth: int) -> Reached:
     place = arguments.index(name)
     method = scope.parent is not None and scope.parent.kind == "class"
     parts: list[Reached] = []
+    default = place - len(arguments) + len(node.args.defaults)
+    if default >= 0 and scope.parent is not None:
+        parts.append(kernels(node.args.defaults[default], scope.parent, None, depth + 1))
     for other in scope.module.scope.walk():
         for call in other.calls:
             called = call.func

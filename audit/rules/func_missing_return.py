@@ -1,0 +1,83 @@
+"""Declares the rule ``func-missing-return``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from warp_audit.audit.rule import Finding, Rule
+from warp_audit.diagnostic import Confidence, Severity
+
+if TYPE_CHECKING:
+    from warp_audit.audit.source.device import DeviceFunction
+
+
+class FuncMissingReturn(Rule):
+    """A func returns a value on some paths and falls off its end on others.
+
+    What it finds: a ``@wp.func`` with a ``return`` of a value whose end can be reached, or that has a bare ``return`` beside it.
+
+    Why it matters: Warp builds it. The caller gets zero or what happens to be in the variable.
+
+    Instead: return a value at the end.
+    """
+
+    code = "WPA604"
+    severity = Severity.ERROR
+    confidence = Confidence.HIGH
+    BAD = (
+        """
+        @wp.func
+        def sign(x: float):  # error: WPA604
+            if x > 0.0:
+                return 1.0
+            elif x < 0.0:
+                return -1.0
+
+        @wp.func
+        def first(a: wp.array(dtype=int), key: int) -> int:  # error: WPA604
+            for k in range(a.shape[0]):
+                if a[k] == key:
+                    return k
+        """,
+    )
+    GOOD = (
+        """
+        @wp.func
+        def sign(x: float):
+            if x > 0.0:
+                return 1.0
+            else:
+                return -1.0
+
+        @wp.func
+        def forever(a: wp.array(dtype=int)):
+            k = int(0)
+            while True:
+                if a[k] == 0:
+                    return k
+                k += 1
+
+        @wp.func
+        def store(a: wp.array(dtype=int), i: int):
+            if i < 0:
+                return
+            a[i] = 1
+        """,
+    )
+
+    def device(self, function: DeviceFunction) -> Iterator[Finding]:
+        if function.kind != "func":
+            return
+        returns = [statement for statement in function.flow.steps if isinstance(statement, ast.Return)]
+        with_value = [statement for statement in returns if statement.value is not None]
+        if not with_value:
+            return
+        bare = next((statement for statement in returns if statement.value is None), None)
+        if function.flow.end is None and bare is None:
+            return
+        how = f"'return' in line {bare.lineno} gives none" if bare is not None else "its end can be reached without one"
+        yield self.at(
+            function, function.node, f"'{function.name}' returns a value in line {with_value[0].lineno}, but {how}"
+        )

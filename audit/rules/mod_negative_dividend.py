@@ -1,0 +1,126 @@
+"""Declares the rule ``mod-negative-dividend``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from warp_audit.audit.edits import Place, Safety, Wrap
+from warp_audit.audit.rule import Finding, Rule
+from warp_audit.audit.source.types import Scalar
+from warp_audit.diagnostic import Confidence, Severity
+
+if TYPE_CHECKING:
+    from warp_audit.audit.source.device import DeviceFunction
+    from warp_audit.audit.source.symbolic import Form
+
+
+class ModNegativeDividend(Rule):
+    """A remainder is taken of a value that may be negative.
+
+    What it finds: ``(i - c) % n`` of signed integers, where the left side is a value that starts at 0 minus something and
+    no test or added ``n`` keeps it from being negative.
+
+    Why it matters: in Python the remainder is never negative for a positive ``n``; in a kernel it has the sign of
+    the dividend, as in C. The slot before the first one becomes -1 instead of ``n - 1``.
+
+    Instead: add the divisor first: ``(i + n - 1) % n``.
+    """
+
+    code = "WPA503"
+    severity = Severity.WARNING
+    confidence = Confidence.HIGH
+    fix_safety = Safety.UNSAFE
+    BAD = (
+        """
+        @wp.func
+        def left(cell: int, cells: int):
+            before = cell - 1
+            return before % cells  # error: WPA503
+
+        @wp.kernel
+        def back(a: wp.array(dtype=int), n: int, k: int):
+            i = wp.tid()
+            a[i] = (i - k) % n  # error: WPA503
+        """,
+    )
+    GOOD = (
+        """
+        @wp.func
+        def left(cell: int, cells: int):
+            if cell == 0:
+                return cells - 1
+            return (cell - 1) % cells
+
+        @wp.kernel
+        def back(a: wp.array(dtype=int), n: int, k: wp.uint32):
+            i = wp.tid()
+            a[i] = (i + n - 1) % n + (n - i) % n
+            a[i] = ((i - 1) % n + n) % n
+            b = int((k - wp.uint32(1)) % wp.uint32(n))
+        """,
+    )
+
+    def device(self, function: DeviceFunction) -> Iterator[Finding]:
+        for node in function.flow.of(ast.BinOp):
+            assert isinstance(node, ast.BinOp)
+            if not isinstance(node.op, ast.Mod) or not _is_signed(function, node.left):
+                continue
+            dividend, divisor = function.symbols.form(node.left), function.symbols.form(node.right)
+            if not _may_be_negative(dividend, divisor):
+                continue
+            site = function.flow.sites[node]
+            own = set(dividend.atoms)
+            if any(function.symbols.form(guard.test).all_atoms() & own for guard in site.guards):
+                continue
+            if function.symbols.lower_bounds(dividend, site) or _is_shifted_later(function, node):
+                continue
+            text = ast.unparse(node.right)
+            fix = None
+            if isinstance(node.right, (ast.Name, ast.Constant)):
+                fix = self.mend(f"add {text} first", Wrap(Place.of(node.left), f"({text} + ", ")"))
+            yield self.at(
+                function,
+                node,
+                f"'{ast.unparse(node.left)}' may be negative, and then so is its remainder: Warp rounds as C does, not as Python",
+                f"add the divisor first: ({text} + …) % {text}",
+                fix=fix,
+            )
+
+
+def _is_signed(function: DeviceFunction, node: ast.expr) -> bool:
+    type = function.type_of(node)
+    return isinstance(type, Scalar) and type.is_integer and not type.is_unsigned
+
+
+def _may_be_negative(dividend: Form, divisor: Form) -> bool:
+    """A value from 0 up, minus something; the divisor itself, or a sum, is not subtracted from."""
+    if set(dividend.atoms) & set(divisor.atoms):
+        return False
+    positive = [atom for atom, coefficient in dividend.terms if coefficient > 0]
+    negative = [atom for atom, coefficient in dividend.terms if coefficient < 0]
+    if len(positive) != 1 or positive[0][0] not in ("tid", "loop", "parameter", "load", "mod"):
+        return False
+    if divisor.is_constant and dividend.constant > 0:
+        return False
+    if negative:
+        return dividend.constant <= 0 and all(atom[0] in ("parameter", "free") for atom in negative)
+    return dividend.constant < 0
+
+
+def _is_shifted_later(function: DeviceFunction, node: ast.BinOp) -> bool:
+    """Whether the divisor is added to the remainder, or a test for a negative one follows."""
+    text = ast.dump(node.right)
+    for other in function.flow.of(ast.BinOp):
+        assert isinstance(other, ast.BinOp)
+        if isinstance(other.op, ast.Add) and node in (other.left, other.right):
+            if text in (ast.dump(other.left), ast.dump(other.right)):
+                return True
+    statement = function.flow.sites[node].statement
+    if isinstance(statement, ast.Assign) and statement.value is node and isinstance(statement.targets[0], ast.Name):
+        name = statement.targets[0].id
+        for compare in function.flow.of(ast.Compare):
+            if isinstance(compare.left, ast.Name) and compare.left.id == name:  # type: ignore[attr-defined]
+                return True
+    return False
