@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.edits import Place, Safety, Wrap
 from warp_audit.audit.rule import Finding, Rule
+from warp_audit.audit.source.loops import is_dynamic
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -83,36 +84,6 @@ class ConstMutatedInDynamicLoop(Rule):
                 f"declare it there as {definition.name} = {word}({ast.unparse(start.value)})",
                 fix=fix,
             )
-
-
-def is_dynamic(function: DeviceFunction, loop: ast.For | ast.While) -> bool:
-    """Whether Warp keeps a loop as a loop: it unrolls ranges of constants, as long as ``max_unroll`` at most."""
-    if isinstance(loop, ast.While):
-        return True
-    if not isinstance(loop.iter, ast.Call) or function.builtin(loop.iter) != "range":
-        return False
-    bounds = []
-    for argument in loop.iter.args:
-        value = function.constant(argument)
-        if value is None:
-            return not any(isinstance(part, ast.Call) and function.builtin(part) == "static" for part in ast.walk(argument))
-        bounds.append(value)
-    if not all(isinstance(bound, int) for bound in bounds):
-        return False
-    return False if len(bounds) == 3 and bounds[2] == 0 else len(range(*bounds)) > 16 or _leaves(loop)  # type: ignore[arg-type]
-
-
-def _leaves(loop: ast.For) -> bool:
-    return any(isinstance(statement, (ast.Break, ast.Continue)) for statement in _own_statements(loop.body))
-
-
-def _own_statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
-    """Statements of a loop's body, not those of loops inside."""
-    for statement in body:
-        yield statement
-        if not isinstance(statement, (ast.For, ast.While)):
-            for field in ("body", "orelse"):
-                yield from _own_statements(getattr(statement, field, []))
 
 
 def _start(function: DeviceFunction, definition: Def, loop: ast.AST) -> Def | None:

@@ -1,0 +1,128 @@
+"""Declares the rule ``int-literal-overflow``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from warp_audit.audit.edits import Place, Safety, Wrap
+from warp_audit.audit.rule import Finding, Rule
+from warp_audit.audit.source.types import INT32, Scalar
+from warp_audit.diagnostic import Confidence, Severity
+
+if TYPE_CHECKING:
+    from warp_audit.audit.source.device import DeviceFunction
+
+
+_CASTS = {"int": 32, "int32": 32, "uint32": 32, "int16": 16, "uint16": 16, "int8": 8, "uint8": 8}
+
+
+class IntLiteralOverflow(Rule):
+    """An integer constant does not fit the type that it has in a kernel.
+
+    What it finds: a literal or constant beyond 32 bits that is not cast to a 64-bit type directly, and a shift of a 32-bit
+    constant past its last bit.
+
+    Why it matters: literals are ``int32`` in a kernel. Warp cuts the value to 32 bits, without a word, before it reaches a
+    64-bit destination.
+
+    Instead: cast the literal itself: ``wp.int64(5000000000)``, ``wp.uint64(1) << wp.uint64(40)``.
+    """
+
+    code = "WPA508"
+    severity = Severity.ERROR
+    confidence = Confidence.HIGH
+    references = ("newton-physics/newton#1348", "newton-physics/newton#3771")
+    fix_safety = Safety.UNSAFE
+    BAD = (
+        """
+        BIG = 1 << 36
+
+        @wp.kernel
+        def keys(key: wp.array(dtype=wp.int64), bits: wp.array(dtype=wp.uint64), level: int):
+            i = wp.tid()
+            key[i] = wp.int64(i + BIG)  # error: WPA508
+            bits[i] = wp.uint64(1 << 33)  # error: WPA508
+            small = wp.uint8(300)  # error: WPA508
+            far = 3000000000  # error: WPA508
+        """,
+    )
+    GOOD = (
+        """
+        BIG = wp.constant(wp.int64(1 << 36))
+
+        @wp.kernel
+        def keys(key: wp.array(dtype=wp.int64), bits: wp.array(dtype=wp.uint64)):
+            i = wp.tid()
+            key[i] = wp.int64(5000000000) + BIG + wp.int64(-(1 << 31))
+            bits[i] = wp.uint64(1) << wp.uint64(33) | wp.uint64(0xFFFFFFFFFF)
+            mask = wp.uint32(0xFFFFFFFF) ^ wp.uint32(1 << 31)
+            top = 1 << 30
+        """,
+    )
+
+    def device(self, function: DeviceFunction) -> Iterator[Finding]:
+        done: set[ast.AST] = set()
+        for call, _ in function.calls():
+            name = function.builtin(call)
+            if len(call.args) == 1 and not call.keywords and name is not None:
+                if name in ("int64", "uint64", "static", "float64", "float32", "float", "constant") or name == "long":
+                    if isinstance(call.args[0], (ast.Constant, ast.UnaryOp)) or name == "static":
+                        done.update(ast.walk(call))
+                elif name in _CASTS:
+                    yield from self._cast(function, call, name, done)
+        for node in (*function.flow.of(ast.BinOp), *_names(function)):
+            yield from self._value(function, node, done)
+        yield from self._literals(function, done)
+
+    def _cast(self, function: DeviceFunction, call: ast.Call, name: str, done: set[ast.AST]) -> Iterator[Finding]:
+        value = function.constant(call.args[0])
+        if not isinstance(value, int) or isinstance(value, bool):
+            return
+        done.update(ast.walk(call))
+        kind = INT32 if name == "int" else Scalar(name)
+        if not _fits(value, kind):
+            yield self.at(function, call, f"{value} does not fit {kind}, and is cut to its {kind.bits} bits")
+
+    def _value(self, function: DeviceFunction, node: ast.AST, done: set[ast.AST]) -> Iterator[Finding]:
+        if node in done or not isinstance(node, ast.expr) or function.type_of(node) != INT32:
+            return
+        if isinstance(node, ast.BinOp) and not isinstance(node.op, (ast.LShift, ast.Mult, ast.Pow, ast.Add)):
+            return
+        value = function.constant(node)
+        if isinstance(value, int) and not isinstance(value, bool) and not _fits(value, INT32):
+            done.update(ast.walk(node))
+            yield self.at(
+                function,
+                node,
+                f"'{ast.unparse(node)}' is {value}, which does not fit the 32 bits it has in a kernel",
+                "make it a 64-bit value from the start: wp.int64(…) around each literal",
+            )
+
+    def _literals(self, function: DeviceFunction, done: set[ast.AST]) -> Iterator[Finding]:
+        for node in function.flow.sites:
+            if isinstance(node, ast.Constant) and node not in done and isinstance(node.value, int):
+                if not isinstance(node.value, bool) and not _fits(node.value, INT32):
+                    fix = self.mend("cast it to int64", Wrap(Place.of(node), "wp.int64(", ")"))
+                    yield self.at(
+                        function, node, f"{node.value} does not fit the 32 bits that a literal has in a kernel", fix=fix
+                    )
+
+
+def _names(function: DeviceFunction) -> list[ast.AST]:
+    """Reads of names from outside."""
+    found = []
+    for node in (*function.flow.of(ast.Name), *function.flow.of(ast.Attribute)):
+        definition = function.flow.uses.get(node)
+        if definition is None or definition.kind == "free":
+            found.append(node)
+    return found
+
+
+def _fits(value: int, kind: Scalar) -> bool:
+    """Whether a type can hold a value; bit patterns of the unsigned type of the same width count, as hexadecimal masks do."""
+    low, high = kind.limits
+    if kind.bits == 32 and not kind.is_unsigned:
+        return low <= value < 2**31 or value in (2**31, 2**32 - 1)
+    return low <= value <= high
