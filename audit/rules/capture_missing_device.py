@@ -147,7 +147,19 @@ def _names_device(launch: Launch) -> bool:
 def _is_default_device(node: ast.expr, function: HostFunction) -> bool:
     if isinstance(node, ast.Call):
         return function.module.qualified(node.func, function.scope) in _DEFAULTS and not node.args
+    if isinstance(node, ast.Attribute) and node.attr == "device":
+        return _was_made_on_default(node.value, function)
     return isinstance(node, ast.Constant) and node.value is None
+
+
+def _was_made_on_default(node: ast.expr, function: HostFunction) -> bool:
+    """Whether an object was made by a call that was told of no device: ``self.model = builder.finalize()``."""
+    known = function.array(node)
+    if known is not None:
+        return known.default_device
+    value = function.value_of(node)
+    makers = function.attribute_values(value) or [(value, function)]
+    return all(isinstance(made, ast.Call) and not made.args and not made.keywords for made, _ in makers)
 
 
 def _device_is_set(capture: Capture) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.edits import InsertBefore, Place
 from warp_audit.audit.rule import Finding, Rule, Safety
+from warp_audit.audit.source import reach
 from warp_audit.audit.source.captures import Capture, captures, recorded, run_before
 from warp_audit.audit.source.constants import constant
 from warp_audit.diagnostic import Confidence, Severity
@@ -14,6 +16,7 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.host import HostFunction, Launch
     from warp_audit.audit.source.module import Module
+    from warp_audit.audit.source.scopes import Scope
 
 _LOADS = {"load_module", "force_load", "load_aot_module", "compile_aot_module"}
 
@@ -100,11 +103,11 @@ class CaptureWithoutWarmup(Rule):
             if not any(one.module is module for launch in _launches(capture) for one in launch.kernels):
                 continue
             if _is_cold(capture):
+                load = InsertBefore(_place(capture), f"{_warp(capture)}.load_module()")
                 yield self.at(
                     module, capture.node, "the first launch of this module's kernels is inside the capture",
-                    "load the module before: wp.load_module(device=...), or run the step once", fix=self.mend(
-                        "Load the module before the capture", InsertBefore(_place(capture), f"{_warp(capture)}.load_module()")
-                    ),
+                    "load the module before: wp.load_module(device=...), or run the step once",
+                    fix=self.mend("Load the module before the capture", load),
                 )  # fmt: skip
 
 
@@ -114,8 +117,6 @@ def _place(capture: Capture) -> Place:
 
 def _warp(capture: Capture) -> str:
     """The name that Warp has where the capture stands."""
-    import ast
-
     function = capture.node.func
     return ast.unparse(function.value) if isinstance(function, ast.Attribute) else "warp"
 
@@ -144,11 +145,9 @@ def _is_cold(capture: Capture) -> bool:
     return True
 
 
-def _own(target: object, function: HostFunction) -> bool:
+def _own(target: Scope, function: HostFunction) -> bool:
     """Whether a function that runs before is of the same class, or of none."""
-    from warp_audit.audit.source import reach
-
-    owner = reach.class_around(target)  # type: ignore[arg-type]
+    owner = reach.class_around(target)
     return owner is None or owner is function.class_scope
 
 

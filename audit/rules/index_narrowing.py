@@ -13,6 +13,7 @@ from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
+    from warp_audit.audit.source.symbolic import Form
 
 
 class IndexNarrowing(Rule):
@@ -30,6 +31,7 @@ class IndexNarrowing(Rule):
     severity = Severity.WARNING
     confidence = Confidence.HIGH
     references = ("NVIDIA/warp#1209",)
+    opt_in = True
     fix_safety = Safety.UNSAFE
     BAD = (
         """
@@ -53,10 +55,14 @@ class IndexNarrowing(Rule):
     )
 
     def device(self, function: DeviceFunction) -> Iterator[Finding]:
+        reported: set[Form] = set()
         for access in function.accesses:
             for index in access.indices:
                 type = function.type_of(index)
                 if isinstance(type, Scalar) and type.is_integer and type.bits == 64 and function.constant(index) is None:
+                    if function.symbols.form(index) in reported:
+                        continue
+                    reported.add(function.symbols.form(index))
                     text = ast.unparse(index)
                     fix = self.mend("say that it is small: int(…)", Wrap(Place.of(index), "int(", ")"))
                     yield self.at(

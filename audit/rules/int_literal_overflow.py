@@ -57,6 +57,8 @@ class IntLiteralOverflow(Rule):
             i = wp.tid()
             key[i] = wp.int64(5000000000) + BIG + wp.int64(-(1 << 31))
             bits[i] = wp.uint64(1) << wp.uint64(33) | wp.uint64(0xFFFFFFFFFF)
+            all_bits = wp.uint64(-1)
+            steps = wp.tile_arange(0, 1 << 40, 1 << 39, dtype=wp.int64)
             mask = wp.uint32(0xFFFFFFFF) ^ wp.uint32(1 << 31)
             top = 1 << 30
         """,
@@ -66,6 +68,8 @@ class IntLiteralOverflow(Rule):
         done: set[ast.AST] = set()
         for call, _ in function.calls():
             name = function.builtin(call)
+            if any(keyword.arg == "dtype" for keyword in call.keywords):
+                done.update(ast.walk(call))
             if len(call.args) == 1 and not call.keywords and name is not None:
                 if name in ("int64", "uint64", "static", "float64", "float32", "float", "constant") or name == "long":
                     if isinstance(call.args[0], (ast.Constant, ast.UnaryOp)) or name == "static":
@@ -123,6 +127,8 @@ def _names(function: DeviceFunction) -> list[ast.AST]:
 def _fits(value: int, kind: Scalar) -> bool:
     """Whether a type can hold a value; bit patterns of the unsigned type of the same width count, as hexadecimal masks do."""
     low, high = kind.limits
+    if value == -1 and kind.is_unsigned:
+        return True  # all bits
     if kind.bits == 32 and not kind.is_unsigned:
         return low <= value < 2**31 or value in (2**31, 2**32 - 1)
     return low <= value <= high

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class IntTrueDiv(Rule):
     """Two integers are divided by ``/`` as if that gave a fraction.
 
-    What it finds: ``/`` between two integers whose result is turned into a float, or is combined with one.
+    What it finds: ``float(…)`` around ``/`` between two integers.
 
     Why it matters: in a kernel ``int / int`` truncates, as in C. ``float(used / capacity)`` is 0.0 or 1.0.
 
@@ -33,16 +33,16 @@ class IntTrueDiv(Rule):
         """
         @wp.func
         def share(part: int, whole: wp.array(dtype=int), i: int):
-            ratio = part / whole[i]
+            ratio = float(part / whole[i])  # error: WPA506
             half = wp.float32(i / 2)  # error: WPA506
-            return float(ratio) + half  # error: WPA506
+            return ratio + half
         """,
     )
     GOOD = (
         """
         @wp.func
         def share(part: int, whole: int, x: float):
-            middle = int(part / 2) + part // 2
+            middle = part / 2 + part // 2
             return float(part) / float(whole) + float(int(x / 2.0)) + float(middle)
         """,
     )
@@ -54,13 +54,9 @@ class IntTrueDiv(Rule):
             division = _division(function, call.args[0])
             if division is None:
                 continue
-            fix = None
-            if division is call.args[0]:
-                word = ast.unparse(call.func)
-                fix = self.mend(
-                    "cast before dividing",
-                    Replace(Place.of(call), f"{word}({ast.unparse(division.left)}) / {word}({ast.unparse(division.right)})"),
-                )
+            word = ast.unparse(call.func)
+            text = f"{word}({ast.unparse(division.left)}) / {word}({ast.unparse(division.right)})"
+            fix = self.mend("cast before dividing", Replace(Place.of(call), text))
             yield self.at(
                 function,
                 call,
@@ -71,12 +67,7 @@ class IntTrueDiv(Rule):
 
 
 def _division(function: DeviceFunction, node: ast.expr) -> ast.BinOp | None:
-    """The integer division that a value is."""
-    if isinstance(node, ast.Name):
-        definition = function.flow.uses.get(node)
-        if definition is None or definition.kind != "assign" or definition.index is not None or definition.value is None:
-            return None
-        node = definition.value
+    """The integer division that an expression is."""
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
         return None
     sides = function.type_of(node.left), function.type_of(node.right)

@@ -13,6 +13,7 @@ from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
+    from warp_audit.audit.source.flow import Site
 
 
 class ParallelAssignInLoop(Rule):
@@ -53,6 +54,9 @@ class ParallelAssignInLoop(Rule):
                 a = b
                 b = c
                 lo, hi = p[_][0], p[_][1]
+                lo, hi = hi, lo
+                if lo > hi:
+                    a, b = b, a
             return a
         """,
     )
@@ -63,10 +67,8 @@ class ParallelAssignInLoop(Rule):
                 continue
             if not isinstance(statement.value, ast.Tuple) or not site.loops:
                 continue
-            if not any(is_dynamic(function, loop.node) for loop in site.loops):
-                continue
             lost = _lost(statement.targets[0], statement.value)
-            if lost is not None:
+            if lost is not None and _is_carried(function, lost, site):
                 yield self.at(
                     function,
                     statement,
@@ -85,6 +87,21 @@ class ParallelAssignInLoop(Rule):
         held = "; ".join(f"new_{name} = {ast.unparse(item)}" for name, item in zip(names, value.elts, strict=True))
         moved = "; ".join(f"{name} = new_{name}" for name in names)
         return self.mend("compute both before assigning", Replace(Place.of(statement), f"{held}; {moved}"))
+
+
+def _is_carried(function: DeviceFunction, name: str, site: Site) -> bool:
+    """Whether a variable lives from pass to pass of a loop that stays a loop, and is assigned straight in its body.
+
+    Elsewhere, also under an ``if``, Warp gives each side a variable of its own and the exchange is right.
+    """
+    loop = site.loops[-1].node
+    if not is_dynamic(function, loop):
+        return False
+    around = len(function.flow.steps[loop].guards) + isinstance(loop, ast.While)
+    if len(site.guards) > around:
+        return False
+    phis = (one for one in function.flow.defs if one.kind == "loop_phi" and one.node is loop and one.name == name)
+    return any(phi.sources and phi.sources[0].kind != "unassigned" for phi in phis)
 
 
 def _lost(target: ast.Tuple, value: ast.Tuple) -> str | None:

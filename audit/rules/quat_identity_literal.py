@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 class QuatIdentityLiteral(Rule):
     """A quaternion is written in w, x, y, z order.
 
-    What it finds: ``wp.quat(1.0, 0.0, 0.0, 0.0)``, and ``wp.quat(q[0], q[1], q[2], q[3])`` of something whose name says
+    What it finds: ``wp.quat(1.0, 0.0, 0.0, 0.0)`` in a file that uses Warp's quaternion functions, and ``wp.quat(q[0], q[1], q[2], q[3])`` of something whose name says
     ``wxyz``.
 
     Why it matters: Warp stores x, y, z, w. The first is half a turn about x instead of no turn, the second some other
@@ -39,7 +40,8 @@ class QuatIdentityLiteral(Rule):
         @wp.func
         def rest(wxyz: wp.vec4):
             a = wp.quatf(wxyz[0], wxyz[1], wxyz[2], wxyz[3])  # error: WPA510
-            return a * wp.quat(wp.float32(1), 0.0, 0.0, 0.0)  # error: WPA510
+            b = wp.quat(wp.float32(1), 0.0, 0.0, 0.0)  # error: WPA510
+            return wp.quat_rotate(a * b, wp.vec3(1.0, 0.0, 0.0))
         """,
     )
     GOOD = (
@@ -49,6 +51,13 @@ class QuatIdentityLiteral(Rule):
         @wp.func
         def rest(wxyz: wp.vec4, xyzw: wp.vec4):
             return wp.quat(wxyz[1], wxyz[2], wxyz[3], wxyz[0]) * wp.quat(xyzw[0], xyzw[1], xyzw[2], xyzw[3])
+        """,
+        """
+        @wp.func
+        def own_product(a: wp.quat, b: wp.quat):
+            if a[0] == 1.0:
+                return b
+            return wp.quat(1.0, 0.0, 0.0, 0.0)
         """,
     )
 
@@ -65,9 +74,9 @@ class QuatIdentityLiteral(Rule):
     ) -> Iterator[Finding]:
         if len(call.args) != 4 or function.module.qualified(call.func, function.scope) not in _QUATERNIONS:
             return
-        values = [constant(argument) for argument in call.args]
+        values: list[object] = [constant(argument) for argument in call.args]
         wp = ast.unparse(call.func).rpartition(".")[0]
-        if values == [1, 0, 0, 0]:
+        if values == [1, 0, 0, 0] and _ORDERED.search(function.module.text):
             fix = None
             if wp and ast.unparse(call.func).endswith(".quat"):
                 fix = self.mend("write the identity", Replace(Place.of(call), f"{wp}.quat_identity()"))
@@ -89,4 +98,6 @@ class QuatIdentityLiteral(Rule):
             yield self.at(function, call, f"'{base}' is in w, x, y, z order by its name, but a quaternion is x, y, z, w", fix=fix)
 
 
+# Functions that take x, y, z, w: a file without them may keep its own order and do its own products.
+_ORDERED = re.compile(r"\b(?:wp|warp)\.(?:quat_|transform_)")
 _QUATERNIONS = {f"warp.quat{suffix}" for suffix in ("", "f", "d", "h")}

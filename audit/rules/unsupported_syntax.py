@@ -83,7 +83,7 @@ class UnsupportedSyntax(Rule):
         skipped = _skipped(function)
         for statement in function.flow.steps:
             word = _STATEMENTS.get(type(statement))
-            if word is not None and not _is_docstring(statement):
+            if word is not None and not _is_placeholder(function, statement):
                 fix = None
                 if isinstance(statement, ast.AnnAssign) and statement.value is not None:
                     text = f"{ast.unparse(statement.target)} = {ast.unparse(statement.value)}"
@@ -114,8 +114,9 @@ class UnsupportedSyntax(Rule):
         return self.mend("compare with each", Replace(Place.of(node), text))
 
 
-def _is_docstring(statement: ast.stmt) -> bool:
-    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+def _is_placeholder(function: DeviceFunction, statement: ast.stmt) -> bool:
+    """``raise NotImplementedError`` as a whole body: a func that another one replaces, never built."""
+    return isinstance(statement, ast.Raise) and statement in function.node.body[:2]
 
 
 def _skipped(function: DeviceFunction) -> set[ast.AST]:
