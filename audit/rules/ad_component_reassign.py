@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.autodiff import differentiated_functions
-from warp_audit.audit.source.gradients import Gradients, is_float
+from warp_audit.audit.source.gradients import Gradients, is_float, option
 from warp_audit.audit.source.types import Matrix, Quaternion, Transformation, Vector
 from warp_audit.diagnostic import Confidence, Severity
 
@@ -29,7 +29,8 @@ class AdComponentReassign(Rule):
     Why it matters: the store does not clear the component's gradient, so that it also goes to the value that was
     replaced. The result is right, the gradient too large, and nothing is said.
 
-    Instead: build the value once from scalars (``wp.vec3(a, b, c)``), or accumulate with ``v[0] += ...``.
+    Instead: build the value once from scalars (``wp.vec3(a, b, c)``), accumulate with ``v[0] += ...``, or set the
+    module's option ``enable_vector_component_overwrites``.
     """
 
     code = "WPA410"
@@ -79,6 +80,21 @@ class AdComponentReassign(Rule):
     )
     GOOD = (
         """
+        wp.set_module_options({"enable_vector_component_overwrites": True})
+
+        @wp.kernel
+        def lift(p: wp.array(dtype=wp.vec3), q: wp.array(dtype=wp.vec3)):
+            i = wp.tid()
+            v = p[i]
+            v[2] = 1.0
+            q[i] = v
+
+        def gradient(p, q):
+            with wp.Tape() as tape:
+                wp.launch(lift, dim=p.shape[0], inputs=[p, q])
+            tape.backward(grads={q: wp.ones_like(q)})
+        """,
+        """
         @wp.kernel
         def compose(steer: wp.array(dtype=float), n: wp.array(dtype=wp.vec3i), out: wp.array(dtype=float)):
             i = wp.tid()
@@ -102,6 +118,8 @@ class AdComponentReassign(Rule):
 
     def device(self, function: DeviceFunction) -> Iterator[Finding]:
         if function not in differentiated_functions(function.module):
+            return
+        if option(function, "enable_vector_component_overwrites", False) is not False:
             return
         for definition in function.flow.defs:
             if definition.kind != "component" or definition.previous is None or definition.site is None:

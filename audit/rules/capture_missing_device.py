@@ -104,9 +104,10 @@ class CaptureMissingDevice(Rule):
             if launch is None:
                 continue
             device = ast.unparse(launch.argument("device"))  # type: ignore[arg-type]
+            line = launch.node.lineno
             yield self.at(
-                module, capture.node, f"the capture is on the default device, but line {launch.node.lineno} launches on "
-                f"'{device}'", "give the capture the same device: other launches run at once and are not in the graph",
+                module, capture.node, f"the capture is on the default device, but line {line} launches on '{device}'",
+                "give the capture the same device: other launches run at once and are not in the graph",
                 fix=self._fix(capture, launch, device),
             )  # fmt: skip
 
@@ -125,9 +126,9 @@ def _is_default(capture: Capture) -> bool:
 def _launches(capture: Capture) -> Iterator[Launch]:
     during = recorded(capture.function.module)
     for launch in capture.function.module.launches:
-        if launch.function is capture.function and capture.covers(launch.site):
-            yield launch
-        elif launch.function.scope in during and during[launch.function.scope].capture is capture:
+        inside = launch.function is capture.function and capture.covers(launch.site)
+        called = during.get(launch.function.scope)
+        if inside or (called is not None and called.capture is capture):
             yield launch
 
 
@@ -173,8 +174,8 @@ def _device_is_set(capture: Capture) -> bool:
         return True
     statement = site.statement
     if isinstance(statement, ast.With):  # `with wp.ScopedDevice(d), wp.ScopedCapture():`
-        names = [function.qualify(item.context_expr.func) for item in statement.items if isinstance(item.context_expr, ast.Call)]
-        if any(name in scoped for name in names):
+        beside = [item.context_expr for item in statement.items]
+        if any(isinstance(one, ast.Call) and function.qualify(one.func) in scoped for one in beside):
             return True
     if "ScopedDevice" not in function.module.text:
         return False

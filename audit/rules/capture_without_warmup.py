@@ -135,9 +135,8 @@ def _is_cold(capture: Capture) -> bool:
     """Whether surely nothing has loaded the module when the capture starts."""
     function = capture.function
     if function.scope.name == "__init__" or function.scope.kind == "module":
-        return not _warms(function, capture) and not any(
-            _launches_or_loads(target.module.host_of(target)) for target in run_before(capture) if _own(target, function)
-        )  # fmt: skip
+        before = [target for target in run_before(capture) if _own(target, function)]
+        return not _warms(function, capture) and not any(_launches_or_loads(one.module.host_of(one)) for one in before)
     during = recorded(function.module)
     for other in function.module.host_functions:
         if other.scope not in during and _warms(other, capture if other is function else None):

@@ -26,12 +26,12 @@ _AT_INIT = frozenset({"kernel_cache_dir", "enable_mempools_at_init", "track_memo
 class ConfigAfterKernelDef(Rule):
     """A setting is changed after the moment at which Warp reads it.
 
-    What it finds: ``wp.config.enable_backward``, ``max_unroll``, ``lineinfo``, ``deterministic`` and their like assigned
-    behind the file's first kernel or func, at the top level or in a function that then launches such a kernel; and
-    ``wp.config.kernel_cache_dir`` and its like behind ``wp.init()``.
+    What it finds: ``wp.config.enable_backward``, ``max_unroll``, ``lineinfo``, ``deterministic`` and their like
+    assigned behind the file's first kernel or func, at the top level or in a function that then launches such a
+    kernel; and ``wp.config.kernel_cache_dir`` and its like behind ``wp.init()``.
 
-    Why it matters: a module takes the defaults over when its first kernel is defined. The assignment changes nothing for
-    it, and nothing is said.
+    Why it matters: a module takes the defaults over when its first kernel is defined. The assignment changes
+    nothing for it, and nothing is said.
 
     Instead: assign before the first kernel, or call ``wp.set_module_options()``, which works at any time.
     """
@@ -130,7 +130,7 @@ class ConfigAfterKernelDef(Rule):
                 if function.scope.kind == "function" and "launch" in function.called:
                     yield from self._in_function(module, function, first)
 
-    def _in_function(self, module: Module, function: HostFunction, first: ast.AST) -> Iterator[Finding]:
+    def _in_function(self, module: Module, function: HostFunction, first: ast.stmt) -> Iterator[Finding]:
         settings = [
             (statement, target, name, site)
             for statement, site in function.flow.steps.items()
@@ -150,9 +150,9 @@ class ConfigAfterKernelDef(Rule):
                     yield self._late(module, statement, target, name, first)
                     break
 
-    def _late(self, module: Module, statement: ast.stmt, target: ast.expr, name: str, first: ast.AST) -> Finding:
+    def _late(self, module: Module, statement: ast.stmt, target: ast.expr, name: str, first: ast.stmt) -> Finding:
         return self.at(
-            module, target, f"'{name}' has no effect on this file's kernels: line {first.lineno} has read it already",  # type: ignore[attr-defined]
+            module, target, f"'{name}' has no effect on this file's kernels: line {first.lineno} has read it already",
             "assign it before the first kernel, func or struct, or call wp.set_module_options()",
             fix=self._fix(module, statement, name),
         )  # fmt: skip
@@ -168,13 +168,12 @@ class ConfigAfterKernelDef(Rule):
         return self.mend("Set the module's own option", Replace(Place.of(statement), code))
 
 
-def _first_definition(module: Module) -> ast.AST | None:
+def _first_definition(module: Module) -> ast.stmt | None:
     """What makes the file's Warp module: the first kernel, func or struct at its top level that is in no other one."""
-    nodes: list[ast.AST] = [
-        one.node for one in module.device_functions if one.scope.kind in ("module", "class") and "module" not in one.options
-    ]
+    functions = [one for one in module.device_functions if one.scope.kind in ("module", "class")]
+    nodes: list[ast.stmt] = [one.node for one in functions if "module" not in one.options]
     nodes += module.structs
-    return min(nodes, key=lambda node: node.lineno, default=None)  # type: ignore[attr-defined]
+    return min(nodes, key=lambda node: node.lineno, default=None)
 
 
 def _settings(

@@ -63,6 +63,14 @@ class GcInCapture(Rule):
                     self.work()
                 self.graph = recording.graph
 
+        def twice(x):
+            with wp.ScopedCapture() as first:
+                wp.launch(push, dim=x.shape[0], inputs=[x])
+            with wp.ScopedCapture() as second:
+                del first  # error: WPA715
+                wp.launch(push, dim=x.shape[0], inputs=[x])
+            return second.graph
+
         def again(x, graphs):
             old = graphs[0]
             wp.capture_begin()
@@ -152,7 +160,9 @@ def _is_older(function: HostFunction, target: ast.expr, where: Capture | Recorde
         return False
     if definition.kind == "parameter":
         return True
-    return definition.kind == "assign" and definition.site is not None and not where.covers(definition.site)
+    if definition.site is None or where.covers(definition.site) or definition.kind not in ("assign", "other"):
+        return False
+    return definition.kind == "assign" or isinstance(definition.site.statement, (ast.With, ast.AsyncWith))
 
 
 def _is_device_object(function: HostFunction, target: ast.expr) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
-from warp_audit.audit.source.handles import MAKERS, handles
+from warp_audit.audit.source.handles import handles
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -29,7 +29,6 @@ class HandleIdEscapes(Rule):
     severity = Severity.ERROR
     confidence = Confidence.HIGH
     references = ("newton-physics/newton#3637",)
-    calls = MAKERS
     BAD = (
         """
         def collider_id(points, indices):
@@ -131,6 +130,7 @@ class HandleIdEscapes(Rule):
         for handle in uses.found:
             if handle.held:
                 continue
+            what = f"the {handle.kind} '{handle.name}'"
             for node in handle.ids:
                 if handle.name is None:
                     yield self.at(
@@ -139,12 +139,11 @@ class HandleIdEscapes(Rule):
                     )  # fmt: skip
                 elif uses.escapes(node) is not None:
                     yield self.at(
-                        function, node, f"the id outlives the {handle.kind} '{handle.name}', which dies with the function",
+                        function, node, f"the id outlives {what}, which dies with the function",
                         f"return or store '{handle.name}' too: the id alone keeps nothing alive",
                     )  # fmt: skip
                 elif (container := uses.outlived(handle, node)) is not None:
                     yield self.at(
-                        function, node, f"the next pass of the loop replaces the {handle.kind} '{handle.name}', and its id "
-                        f"stays in '{container.id}'",  # type: ignore[attr-defined]
-                        f"keep the objects in a list of their own as long as '{container.id}' is in use",  # type: ignore[attr-defined]
+                        function, node, f"the next pass of the loop replaces {what}, and its id stays in '{container}'",
+                        f"keep the objects in a list of their own as long as '{container}' is in use",
                     )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.captures import capture_of
 from warp_audit.audit.source.constants import constant
-from warp_audit.audit.source.handles import MAKERS, Handles, handles
+from warp_audit.audit.source.handles import Handles, handles
 from warp_audit.audit.source.waiting import on_host, roots, waits_between
 from warp_audit.diagnostic import Confidence, Severity
 
@@ -33,7 +33,6 @@ class HandleLocalToAsyncLaunch(Rule):
     severity = Severity.WARNING
     confidence = Confidence.MEDIUM
     references = ("newton-physics/newton#1792",)
-    calls = MAKERS
     BAD = (
         """
         @wp.kernel
@@ -127,9 +126,10 @@ class HandleLocalToAsyncLaunch(Rule):
                 if capture_of(function, launch.site) is not None or on_host(launch):
                     continue
                 if not waits_between(function, launch.site, arrays=roots(launch)):
+                    what = f"the {handle.kind} '{handle.name}'"
                     yield self.at(
-                        function, launch.node, f"the {handle.kind} '{handle.name}' is freed when '{function.name}' ends, "
-                        "while the kernel may still run",
+                        function, launch.node, f"{what} is freed when '{function.name}' ends, while the kernel may "
+                        "still run",
                         f"keep '{handle.name}' with the results, or call wp.synchronize_device() before the end",
                     )  # fmt: skip
 

@@ -132,15 +132,18 @@ class HashgridNotBuilt(Rule):
             for node in handle.ids:
                 for launch in uses.launches_with(node):
                     if not any(_may_precede(build, launch.site) for build in builds):
-                        yield self.at(function, launch.node, f"the hash grid '{handle.name}' is queried but was not built",
-                                      f"call {handle.name}.build(points, radius) before the launch")  # fmt: skip
+                        yield self.at(
+                            function, launch.node, f"the hash grid '{handle.name}' is queried but was not built",
+                            f"call {handle.name}.build(points, radius) before the launch",
+                        )  # fmt: skip
 
     def _attributes(self, module: Module, owner: Scope) -> Iterator[Finding]:
         for name, values in reach.attributes_of(owner).items():
             if not values or not all(_is_grid(value, where) for value, where in values):
                 continue
-            uses = [node for node in ast.walk(module.tree) if isinstance(node, ast.Attribute) and node.attr == name]
-            ids = {id(node.value) for node in ast.walk(module.tree) if isinstance(node, ast.Attribute) and node.attr == "id"}
+            attributes = [node for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)]
+            uses = [node for node in attributes if node.attr == name]
+            ids = {id(node.value) for node in attributes if node.attr == "id"}
             if any(isinstance(node.ctx, ast.Load) and id(node) not in ids for node in uses):
                 continue  # built, handed on or looked at in some other way
             wanted = {id(node) for node in uses}
@@ -149,8 +152,10 @@ class HashgridNotBuilt(Rule):
                     continue
                 given = [*(launch.inputs or []), *(launch.outputs or [])]
                 if any(id(part) in wanted for argument in given for part in ast.walk(argument)):
-                    yield self.at(module, launch.node, f"the hash grid '{name}' is queried but never built in this file",
-                                  f"call self.{name}.build(points, radius) before the launch")  # fmt: skip
+                    yield self.at(
+                        module, launch.node, f"the hash grid '{name}' is queried but never built in this file",
+                        f"call self.{name}.build(points, radius) before the launch",
+                    )  # fmt: skip
 
 
 def _is_grid(value: ast.expr, where: Scope) -> bool:

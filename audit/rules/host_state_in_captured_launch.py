@@ -29,7 +29,8 @@ class HostStateInCapturedLaunch(Rule):
     What it finds: a launch that is recorded in a graph and takes by value a counter, a time or a position that host
     code advances in the recorded step or beside the replay, or a fresh random number or clock reading.
 
-    Why it matters: the graph keeps the value of the moment of capture. Every replay uses it again, and Warp says nothing.
+    Why it matters: the graph keeps the value of the moment of capture. Every replay uses it again, and Warp says
+    nothing.
 
     Instead: keep the value in an array that a kernel of the graph advances or that is assigned before each replay.
     """
@@ -160,7 +161,7 @@ class HostStateInCapturedLaunch(Rule):
                 if name is not None:
                     yield self.at(
                         module, launch.node, f"every replay of the graph uses the value that '{name}' has at capture",
-                        "keep the value in an array that a kernel in the graph advances, or assign it before each replay",
+                        "keep the value in an array that a kernel of the graph advances, or assign it before a replay",
                     )  # fmt: skip
                     break
 

@@ -25,8 +25,8 @@ class InteropGradAlias(Rule):
     What it finds: in a ``torch.autograd.Function``, ``wp.from_torch`` of a tensor that ``forward`` was given, without
     ``detach()``, whose array's ``.grad`` the ``backward`` returns; and that return, if it makes no ``clone()``.
 
-    Why it matters: the array takes over ``tensor.grad``. Warp adds into that buffer, then Torch adds the returned buffer,
-    which is the same memory, once more; zeroing it for the next step clears what Torch holds.
+    Why it matters: the array takes over ``tensor.grad``. Warp adds into that buffer, then Torch adds the returned
+    buffer, which is the same memory, once more; zeroing it for the next step clears what Torch holds.
 
     Instead: wrap ``tensor.detach()`` with ``requires_grad=True`` and return ``wp.to_torch(x.grad).clone()``.
     """
@@ -196,6 +196,8 @@ def _is_returned(backward: HostFunction, call: ast.Call) -> str | None:
             given = backward.value_of(item)
             if given is call:
                 return "as it is"
-            if any(backward.value_of(part) is call for part in ast.walk(given) if isinstance(part, (ast.Call, ast.Name))):
+            if any(
+                backward.value_of(part) is call for part in ast.walk(given) if isinstance(part, (ast.Call, ast.Name))
+            ):
                 return "copy"
     return None

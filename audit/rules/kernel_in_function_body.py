@@ -111,6 +111,9 @@ class KernelInFunctionBody(Rule):
         scope = kernel.scope
         if scope.kind != "function" or kernel.decorator is None or not _runs_often(scope):
             return
+        called = kernel.decorator.func if isinstance(kernel.decorator, ast.Call) else kernel.decorator
+        if kernel.module.qualified(called, scope) not in ("warp.kernel", "warp.Kernel"):
+            return  # a decorator of the project's own may keep what it makes
         function = host(scope)
         launches = [launch for launch in function.launches if kernel in launch.kernels]
         if not launches or _is_kept(kernel, scope):
@@ -133,7 +136,7 @@ def _runs_often(scope: Scope) -> bool:
             return False
     outer: Scope | None = scope
     while outer is not None:
-        if "test" in outer.name.lower() or "bench" in outer.name.lower() or "example" in outer.name.lower():
+        if "test" in outer.name.lower() or "bench" in outer.name.lower():
             return False
         if outer is not scope and outer.kind == "function":
             return False
@@ -150,7 +153,11 @@ def _is_kept(kernel: DeviceFunction, scope: Scope) -> bool:
     launched = {launch.argument("kernel") for launch in function.launches}
     names = {kernel.name}
     for definition in function.flow.defs:
-        if definition.kind == "assign" and isinstance(definition.value, ast.Call) and definition.value is kernel.decorator:
+        if (
+            definition.kind == "assign"
+            and isinstance(definition.value, ast.Call)
+            and definition.value is kernel.decorator
+        ):
             names.add(definition.name)
     if any("." in name for name in names):
         return True

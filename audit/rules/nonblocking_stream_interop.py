@@ -19,8 +19,8 @@ _ORDERING = {"wait_stream", "wait_event", "record_stream"}
 class NonblockingStreamInterop(Rule):
     """Warp works on a side stream of another framework, and no event orders it with the other streams.
 
-    What it finds: a new ``torch.cuda.Stream`` (or a non-blocking CuPy stream) handed to Warp by ``wp.stream_from_torch`` or
-    ``wp.Stream(cuda_stream=…)`` in a function without a ``wait_stream`` or ``wait_event``.
+    What it finds: a new ``torch.cuda.Stream`` (or a non-blocking CuPy stream) handed to Warp by
+    ``wp.stream_from_torch`` or ``wp.Stream(cuda_stream=…)`` in a function without a ``wait_stream`` or ``wait_event``.
 
     Why it matters: such streams do not wait for the default stream, nor it for them. Inputs may not be written yet, and
     temporaries may be freed or used again while the side stream still reads them.

@@ -166,7 +166,7 @@ def _reads(function: HostFunction, call: HostCall) -> str | None:
     """What a call does that needs the device to have run."""
     if call.name in _WAITS:
         return "waits for the device"
-    if call.name in _SUMS and call.argument("out", 1) is None:
+    if call.name in _SUMS and call.argument("out") is None and call.argument("axis") is None:
         return "reads a sum back to the host"
     if call.name in _READS and call.receiver is not None and not call.node.args and not call.node.keywords:
         known = function.array(call.receiver)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.captures import Capture, captures
 from warp_audit.audit.source.constants import constant
-from warp_audit.audit.source.handles import MAKERS, Handle, Handles, handles
+from warp_audit.audit.source.handles import Handle, Handles, handles
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -34,7 +34,6 @@ class RecordedLaunchLifetime(Rule):
     severity = Severity.ERROR
     confidence = Confidence.HIGH
     references = ("newton-physics/newton#2575",)
-    calls = MAKERS
     BAD = (
         """
         @wp.kernel

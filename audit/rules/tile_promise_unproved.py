@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.edits import Place, Safety, SetKeyword
 from warp_audit.audit.rule import Finding, Rule
-from warp_audit.audit.source.tiles import items, tile_calls
+from warp_audit.audit.source.tiles import items, rounds_up, tile_calls
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.symbolic import Form
     from warp_audit.audit.source.tiles import TileCall
 
-_CEILINGS = ("ceil", "cdiv", "ceil_div", "div_up")
 
 
 class TilePromiseUnproved(Rule):
@@ -135,19 +134,3 @@ def _launch_rounds_up(launch: Launch, axis: int) -> bool:
     if extents is None or axis >= len(extents):
         return False
     return rounds_up(launch.function.symbols.form(extents[axis]))
-
-
-def rounds_up(form: Form) -> bool:
-    """Whether a count is a division that is rounded up: ``(n + c - 1) // c``, ``-(-n // c)``, ``ceil(n / c)``."""
-    for atom, coefficient in form.terms:
-        if atom[0] == "floordiv":
-            above, below = atom[1], atom[2]
-            if coefficient == -1 and any(c < 0 for _, c in above.terms):
-                return True
-            # n + c - 1 over c: with c a constant only n and c - 1 are left.
-            shifted = above.minus(below)
-            if above.terms and (shifted.constant == -1 or above.constant == below.constant - 1 > 0):
-                return True
-        elif atom[0] == "call" and str(atom[1]).rpartition(".")[2] in _CEILINGS:
-            return True
-    return False

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.edits import Fix, InsertBefore, Place
 from warp_audit.audit.rule import Finding, Rule, Safety
-from warp_audit.audit.source.captures import callee, host, reaches
+from warp_audit.audit.source.captures import callee, host
 from warp_audit.audit.source.scopes import dotted
-from warp_audit.audit.source.waiting import is_clock, on_host, roots, waits_between
+from warp_audit.audit.source.waiting import is_clock, on_host, roots, waits, waits_between
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ _STARTS = {"warp.launch", "warp.launch_tiled", "warp.capture_launch"}
 class TimingWithoutSync(Rule):
     """A clock is read after a launch without waiting for the kernel.
 
-    What it finds: an elapsed time, the difference of two readings of ``time.perf_counter()`` and the like, where kernels
-    or graphs are launched in between and nothing waits for the device before the second reading.
+    What it finds: an elapsed time, the difference of two readings of ``time.perf_counter()`` and the like, where
+    kernels or graphs are launched in between and nothing waits for the device before the second reading.
 
     Why it matters: a launch returns before the kernel has run on a GPU. The number is the time to queue the work.
 
@@ -59,7 +59,12 @@ class TimingWithoutSync(Rule):
             print(f"{1000.0 * (end - start)} ms")
 
         def benchmark_calls(f):
-            times = []
+            t = time.monotonic()
+            wp.launch(fade, dim=f.shape[0], inputs=[f])
+            spent = time.monotonic()  # error: WPA723
+            spent -= t
+            times = [spent]
+            f = wp.clone(f)
             for _ in range(10):
                 begin = perf_counter()
                 work(f)
@@ -114,16 +119,13 @@ class TimingWithoutSync(Rule):
     )
 
     def host(self, function: HostFunction) -> Iterator[Finding]:
-        clocks = {call.node: call for call in function.calls if is_clock(call.name)}
+        clocks: dict[ast.expr, HostCall] = {call.node: call for call in function.calls if is_clock(call.name)}
         if not clocks:
             return
         starters = _starters(function)
-        told: set[ast.Call] = set()
-        for node in function.flow.of(ast.BinOp) if starters else ():
-            if not isinstance(node.op, ast.Sub):  # type: ignore[attr-defined]
-                continue
-            begin = clocks.get(_reading(function, node.right))  # type: ignore[attr-defined]
-            end = clocks.get(_reading(function, node.left))  # type: ignore[attr-defined]
+        told: set[ast.expr] = set()
+        for left, right in _differences(function) if starters else ():
+            begin, end = clocks.get(_reading(function, right)), clocks.get(_reading(function, left))
             if begin is None or end is None or end.node in told:
                 continue
             between = [one for one in starters if begin.site.order < one.site.order < end.site.order]
@@ -140,10 +142,20 @@ class TimingWithoutSync(Rule):
 
     def _fix(self, function: HostFunction, end: HostCall, last: HostCall) -> Fix | None:
         text = dotted(last.node.func)
-        if text is None or "." not in text or not function.qualify(last.node.func) in _STARTS:
+        if text is None or "." not in text or function.qualify(last.node.func) not in _STARTS:
             return None
         wait = f"{text.rpartition('.')[0]}.synchronize_device()"
         return self.mend("Wait for the device first", InsertBefore(Place.of(end.site.statement), wait))
+
+
+def _differences(function: HostFunction) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """What is subtracted from what: ``end - start``, ``end -= start``."""
+    for node in function.flow.of(ast.BinOp):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub):
+            yield node.left, node.right
+    for statement in function.flow.steps:
+        if isinstance(statement, ast.AugAssign) and isinstance(statement.op, ast.Sub):
+            yield statement.target, statement.value
 
 
 def _reading(function: HostFunction, node: ast.expr) -> ast.expr:
@@ -166,16 +178,10 @@ def _starters(function: HostFunction) -> list[HostCall]:
                 found.append(call)
             continue
         scope = callee(call.node.func, function.scope)
-        if scope is not None and scope is not function.scope and _only_starts(scope.kind == "function" and host(scope)):
-            found.append(call)
+        if scope is not None and scope is not function.scope and not waits(call, function):
+            if any(inner.name in _STARTS for inner in host(scope).calls):
+                found.append(call)
     return found
-
-
-def _only_starts(function: HostFunction | bool) -> bool:
-    """Whether a function launches something itself; what it waits for is seen where the time is read."""
-    return isinstance(function, object) and not isinstance(function, bool) and any(
-        call.name in _STARTS for call in function.calls
-    )  # fmt: skip
 
 
 def _arrays(function: HostFunction, call: HostCall) -> set[str]:

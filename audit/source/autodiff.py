@@ -9,6 +9,7 @@ from warp_audit.audit.source import reach
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
+    from warp_audit.audit.source.host import Launch
     from warp_audit.audit.source.module import Module
     from warp_audit.audit.source.scopes import Scope
 
@@ -40,9 +41,9 @@ def taped_scopes(module: Module) -> set[Scope]:
     return found
 
 
-def differentiated_kernels(module: Module) -> dict[DeviceFunction, list[object]]:
+def differentiated_kernels(module: Module) -> dict[DeviceFunction, list[Launch]]:
     """Kernels that launches of this file put under a tape, with those launches; only where backward code is made."""
-    found: dict[DeviceFunction, list[object]] | None = module.__dict__.get("_differentiated")
+    found: dict[DeviceFunction, list[Launch]] | None = module.__dict__.get("_differentiated")
     if found is None:
         found = module.__dict__["_differentiated"] = {}
         for launch in module.launches:

@@ -167,12 +167,10 @@ class DeviceFunction:
             return (
                 parameter is not None and parameter.type is not None and not isinstance(parameter.type, (Array, Tile))
             )
-        if definition.kind in ("component", "phi", "loop_phi"):
-            sources = definition.sources if definition.kind != "component" else [definition.previous]
-            return any(source is not None and source.kind == "component" for source in sources) or any(
-                source is not None and source.kind not in ("loop_phi", "phi", "unassigned") and self._composite(source)
-                for source in sources
-            )
+        if definition.kind == "component":
+            return True
+        if definition.kind in ("phi", "loop_phi"):
+            return any(self._composite(one) for one in definition.origins())
         if definition.value is None or definition.kind not in ("assign", "augment"):
             return False
         if isinstance(definition.value, ast.Call):

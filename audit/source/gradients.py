@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from warp_audit.audit.source.autodiff import differentiated_kernels
 from warp_audit.audit.source.constants import constant
 from warp_audit.audit.source.types import Array, Matrix, Quaternion, Scalar, StructType, Transformation, Type, Vector
 
 if TYPE_CHECKING:
+    from warp_audit.audit.source.constants import Constant
     from warp_audit.audit.source.device import Access, DeviceFunction
     from warp_audit.audit.source.flow import Def, Loop
     from warp_audit.audit.source.module import Module
@@ -26,6 +28,7 @@ _DISCRETE = frozenset("int int8 int16 int32 int64 uint8 uint16 uint32 uint64 boo
 _BILINEAR = frozenset("mul dot cross outer cw_mul ddot quat_rotate quat_rotate_inv transform_point transform_vector "
                       "transform_multiply skew matmul mod div cw_div".split())  # fmt: skip
 _COMPOSITE = ("vec", "mat", "quat", "transform", "spatial_vector", "spatial_matrix")
+_GRADIENT_FLAGS = ("requires_grad", "grad")
 _MAX_UNROLL = 16
 _DEPTH = 3
 
@@ -80,6 +83,27 @@ class Gradients:
                         stack.append(child)
         return found
 
+    @cached_property
+    def _without_gradient(self) -> set[str]:
+        """A kernel's parameters that get arrays without gradients in each recorded launch of the file."""
+        found: set[str] | None = None
+        for launch in differentiated_kernels(self.function.module).get(self.function, []):
+            host = launch.function
+            flagged = {
+                host.root_name(node.value)  # type: ignore[attr-defined]
+                for node in host.flow.of(ast.Attribute)
+                if isinstance(node.ctx, ast.Store) and node.attr in _GRADIENT_FLAGS  # type: ignore[attr-defined]
+            }
+            plain = {
+                parameter.name
+                for parameter, argument in launch.pairs(self.function)
+                if (fact := host.array(argument)) is not None
+                and fact.requires_grad is False
+                and host.root_name(argument) not in flagged
+            }
+            found = plain if found is None else found & plain
+        return found or set()
+
     # Which values are differentiated
 
     def active(self, node: ast.expr) -> bool:
@@ -91,7 +115,7 @@ class Gradients:
             return definition is not None and self.active_def(definition)
         access = self._reads.get(node)  # type: ignore[call-overload]
         if access is not None:
-            return is_float(access.type.dtype)
+            return is_float(access.type.dtype) and access.root not in self._without_gradient
         if isinstance(node, ast.Call):
             name = self.function.builtin(node)
             if name is not None and (name in _DISCRETE or name.startswith(("rand", "static"))):
@@ -179,6 +203,10 @@ class Gradients:
             if divides or (isinstance(statement.op, (ast.Mult, ast.Div, ast.Pow)) and self._target_active(statement)):
                 yield Need(statement, statement)
                 return
+        yield from self._follow(statement, node, seen, control)
+
+    def _follow(self, statement: ast.stmt, node: ast.AST, seen: set[int], control: bool) -> Iterator[Need]:
+        """The needs behind the names that a statement gives a value to."""
         for definition in self.function.flow.defs:
             if definition.kind not in ("assign", "augment", "component") or id(definition) in seen:
                 continue
@@ -199,7 +227,7 @@ class Gradients:
             elif isinstance(parent.op, ast.Pow):
                 yield Need(parent, parent)
             else:
-                yield from self._into(parent, parent.value, seen, control)
+                yield from self._follow(parent, parent.value, seen, control)
             return
         yield from self.needs(read, seen, control)
 
@@ -378,35 +406,52 @@ def _breaks(body: list[ast.stmt]) -> bool:
 
 
 def max_unroll(function: DeviceFunction) -> int | None:
-    """The longest loop that is unrolled, by the decorator, the module's options or Warp's default."""
-    own = function.options.get("module_options")
-    for options in (own, _module_options(function.module)):
+    """The longest loop that is unrolled; ``None`` if the text does not tell."""
+    given = option(function, "max_unroll", _MAX_UNROLL)
+    return given if isinstance(given, int) else None
+
+
+def option(function: DeviceFunction, name: str, default: Constant) -> Constant | None:
+    """An option of code generation, by the decorator, the module's options, ``wp.config`` or Warp's default.
+
+    ``None`` if it is set to what the text does not tell.
+    """
+    for options in (function.options.get("module_options"), *_calls_set_options(function.module)):
         if options is None:
             continue
         if not isinstance(options, ast.Dict):
             return None
         for key, value in zip(options.keys, options.values, strict=True):
-            if isinstance(key, ast.Constant) and key.value == "max_unroll":
-                given = constant(value, function.scope)
-                return given if isinstance(given, int) else None
-    return _configured(function.module)
+            if isinstance(key, ast.Constant) and key.value == name:
+                return constant(value, function.scope)
+    given = _configured(function.module).get(name)
+    return default if given is None else constant(given, function.module.scope)
 
 
-def _module_options(module: Module) -> ast.expr | None:
-    for statement in module.tree.body:
-        if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call) and statement.value.args:
-            if module.qualified(statement.value.func, module.scope) == "warp.set_module_options":
-                return statement.value.args[0]
-    return None
+def _calls_set_options(module: Module) -> list[ast.expr]:
+    found: list[ast.expr] | None = module.__dict__.get("_set_options")
+    if found is None:
+        found = module.__dict__["_set_options"] = [
+            call.args[0]
+            for scope in module.scope.walk()
+            for call in scope.calls
+            if call.args and module.qualified(call.func, scope) == "warp.set_module_options"
+        ]
+    return found
 
 
-def _configured(module: Module) -> int | None:
-    for statement in module.tree.body:
-        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Attribute):
-            if module.qualified(statement.targets[0], module.scope) == "warp.config.max_unroll":
-                given = constant(statement.value, module.scope)
-                return given if isinstance(given, int) else None
-    return _MAX_UNROLL
+def _configured(module: Module) -> dict[str, ast.expr]:
+    """What the file assigns to ``wp.config``, wherever it does so."""
+    found: dict[str, ast.expr] | None = module.__dict__.get("_configured")
+    if found is None:
+        found = module.__dict__["_configured"] = {}
+        if "config." in module.text:
+            for node in ast.walk(module.tree):
+                if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
+                    name = module.qualified(node.targets[0], module.scope)
+                    if name is not None and name.startswith("warp.config."):
+                        found.setdefault(name.removeprefix("warp.config."), node.value)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

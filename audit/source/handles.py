@@ -17,12 +17,16 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.host import HostFunction, Launch
 
 KINDS = {"warp.Mesh": "mesh", "warp.Bvh": "BVH", "warp.HashGrid": "hash grid", "warp.Volume": "volume"}
-MAKERS = frozenset({
-    "Mesh", "Bvh", "HashGrid", "Volume", "load_from_numpy", "load_from_nvdb", "load_from_address", "allocate",
-    "allocate_by_tiles", "allocate_by_voxels",
-})  # fmt: skip
-"""Last parts of the names of calls that make such an object."""
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+_CONSUMING = (
+    ast.comprehension,
+    ast.stmt,
+    ast.Compare,
+    ast.Lambda,
+    ast.Yield,
+    ast.Subscript,
+    ast.Attribute,
+)
 _PASSING = {
     "builtins.int", "builtins.list", "builtins.tuple", "builtins.dict", "warp.uint64", "warp.array", "warp.full",
     "warp.from_numpy", "numpy.array", "numpy.asarray", "numpy.uint64", "numpy.full", "torch.tensor",
@@ -53,6 +57,10 @@ class Handles:
     def __init__(self, function: HostFunction) -> None:
         self.function = function
         self.parents: dict[ast.AST, ast.AST] = {}
+        self.inner: set[str] = set()
+        self.found: list[Handle] = []
+        if not _may_have_any(function):
+            return
         for statement in function.body:
             _note_parents(statement, self.parents)
         self.inner = _names_inside(function)
@@ -62,7 +70,9 @@ class Handles:
         function = self.function
         if function.scope.kind == "module":
             return  # its names live on
-        shared = {name for node in function.flow.steps if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names}
+        shared = {
+            name for node in function.flow.steps if isinstance(node, (ast.Global, ast.Nonlocal)) for name in node.names
+        }
         for definition in function.flow.defs:
             if definition.kind != "assign" or definition.index is not None or "." in definition.name:
                 continue
@@ -124,9 +134,7 @@ class Handles:
             if isinstance(parent, ast.Call):
                 if not self._passes(parent):
                     return self._stored(parent, node, seen)
-            elif isinstance(parent, (ast.comprehension, ast.stmt, ast.Compare, ast.Lambda, ast.Yield, ast.Subscript)):
-                return None
-            elif isinstance(parent, ast.Attribute):
+            elif isinstance(parent, _CONSUMING):
                 return None
             node, parent = parent, self.parents.get(parent)
         return None
@@ -235,7 +243,7 @@ class Handles:
             found = [used] if used is not None and used.kind not in ("parameter", "free") else []
         return [read for one in found for read in self.function.flow.reads_of(one) if read is not base]
 
-    def outlived(self, handle: Handle, node: ast.expr) -> ast.expr | None:
+    def outlived(self, handle: Handle, node: ast.expr) -> str | None:
         """The container made outside a loop that takes an id whose object the next pass of the loop replaces."""
         if handle.definition is None or handle.definition.site is None:
             return None
@@ -248,7 +256,15 @@ class Handles:
         definition = self.function.flow.uses.get(call.func.value)
         if definition is None or definition.site is None or loops[-1] in definition.site.loops:
             return None
-        return call.func.value
+        return call.func.value.id
+
+
+def _may_have_any(function: HostFunction) -> bool:
+    """Whether the file names such objects and the function reads an id: a quick way to see that there is nothing."""
+    text = function.module.text
+    if not any(name in text for name in ("Mesh", "Bvh", "HashGrid", "Volume")):
+        return False
+    return any(node.attr == "id" for node in function.flow.of(ast.Attribute))  # type: ignore[attr-defined]
 
 
 def handles(function: HostFunction) -> Handles:

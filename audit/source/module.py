@@ -194,6 +194,8 @@ class _Scan:
 
     def __init__(self, module: Module) -> None:
         self.module = module
+        self.warp_names: set[str] = set()
+        """What ``import warp as …`` binds, anywhere in the file."""
         self.called_kernels: list[tuple[ast.Call, Scope]] = []
 
     def run(self) -> None:
@@ -284,7 +286,12 @@ class _Scan:
             if kind is ast.Name or kind is ast.Constant:
                 continue
             if kind is ast.Attribute:
-                stack.append(node.value)  # type: ignore[attr-defined]
+                inner_node = node.value  # type: ignore[attr-defined]
+                if inner_node.__class__ is ast.Name:
+                    if inner_node.id in self.warp_names:
+                        scope.uses_warp = True
+                else:
+                    stack.append(inner_node)
                 continue
             if kind is ast.Call:
                 self.call(node, scope)  # type: ignore[arg-type]
@@ -434,6 +441,8 @@ class _Scan:
     def imports(self, node: ast.Import | ast.ImportFrom, scope: Scope) -> None:
         if isinstance(node, ast.Import):
             for alias in node.names:
+                if alias.name == "warp" or alias.name.startswith("warp."):
+                    self.warp_names.add(alias.asname or "warp")
                 if alias.asname:
                     scope.bind(alias.asname, Binding("import", node, target=alias.name))
                 else:

@@ -202,3 +202,22 @@ def array_argument(function: DeviceFunction, call: TileCall) -> Array | None:
     """The array that a load or store is of."""
     node = call.argument("a", 0)
     return function.array_type(node) if node is not None else None
+
+
+_CEILINGS = ("ceil", "cdiv", "ceil_div", "div_up")
+
+
+def rounds_up(form: Form) -> bool:
+    """Whether a count is a division that is rounded up: ``(n + c - 1) // c``, ``-(-n // c)``, ``ceil(n / c)``."""
+    for atom, coefficient in form.terms:
+        if atom[0] == "floordiv":
+            above, below = atom[1], atom[2]
+            if coefficient == -1 and any(c < 0 for _, c in above.terms):
+                return True
+            # n + c - 1 over c: with c a constant only n and c - 1 are left.
+            shifted = above.minus(below)
+            if above.terms and (shifted.constant == -1 or above.constant == below.constant - 1 > 0):
+                return True
+        elif atom[0] == "call" and str(atom[1]).rpartition(".")[2] in _CEILINGS:
+            return True
+    return False

@@ -6,7 +6,7 @@ import ast
 import builtins
 from typing import TYPE_CHECKING
 
-from warp_audit.audit.source.captures import SYNCHRONIZING, callee, host, reaches
+from warp_audit.audit.source.captures import SYNCHRONIZING, callee, reaches
 from warp_audit.audit.source.constants import constant
 
 if TYPE_CHECKING:
@@ -52,7 +52,9 @@ def roots(launch: Launch) -> set[str]:
     function = launch.function
     given = [*(launch.inputs or []), *(launch.outputs or [])]
     names = [part for argument in given for part in ast.walk(argument) if isinstance(part, (ast.Name, ast.Attribute))]
-    return {root for name in names if name in function.flow.sites and (root := function.root_name(name)) is not None} - {"self"}
+    return {
+        root for name in names if name in function.flow.sites and (root := function.root_name(name)) is not None
+    } - {"self"}
 
 
 def waits_between(function: HostFunction, first: Site, last: int | None = None, arrays: set[str] | None = None) -> bool:

@@ -1,0 +1,173 @@
+"""What a host function records on its tapes, in the order of execution."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from warp_audit.audit.source.autodiff import taped_scopes
+from warp_audit.audit.source.gradients import is_float, value_needed
+from warp_audit.audit.source.races import touches
+
+if TYPE_CHECKING:
+    from warp_audit.audit.source.flow import Site
+    from warp_audit.audit.source.host import HostCall, HostFunction, Launch
+
+
+@dataclass(eq=False)
+class Recording:
+    """The launches that go on one tape, and the backward passes over it.
+
+    ``tape`` names the tape within the function; it is ``None`` for a function that the file calls inside of a tape.
+    """
+
+    function: HostFunction
+    tape: str | None
+    launches: list[Launch] = field(default_factory=list)
+    blocks: list[ast.withitem] = field(default_factory=list)
+    backwards: list[HostCall] = field(default_factory=list)
+    resets: list[HostCall] = field(default_factory=list)
+
+    def holds(self, site: Site) -> bool:
+        """Whether what runs at a site is inside of the tape's blocks."""
+        return self.tape is None or any(item in self.blocks for item in site.contexts)
+
+    def same_run(self, first: Launch, second: Launch) -> bool:
+        """Whether one backward pass goes over both launches, as far as the text's order tells."""
+        low, high = first.site.order, second.site.order
+        return not any(low < call.site.order < high for call in (*self.backwards, *self.resets))
+
+    @property
+    def goes_back(self) -> bool:
+        """Whether a backward pass is to be expected."""
+        return self.tape is None or bool(self.backwards) or "backward" not in self.function.module.text or self._given_away
+
+    @property
+    def _given_away(self) -> bool:
+        """Whether the tape leaves the function: it is returned, or kept in an attribute."""
+        return self.tape is not None and "." in self.tape
+
+
+def recordings(function: HostFunction) -> list[Recording]:
+    """The function's recordings; those without launches too."""
+    found: list[Recording] | None = function.__dict__.get("_recordings")
+    if found is None:
+        found = function.__dict__["_recordings"] = list(_recordings(function).values())
+    return found
+
+
+def _recordings(function: HostFunction) -> dict[str | None, Recording]:
+    found: dict[str | None, Recording] = {}
+    if function.scope in taped_scopes(function.module):
+        whole = found[None] = Recording(function, None)
+        whole.launches = [launch for launch in function.launches if launch.tape is None]
+    named: dict[ast.withitem, str | None] = {}
+    for statement in function.flow.steps:
+        if isinstance(statement, ast.With):
+            for item in statement.items:
+                if _is_tape(function, item):
+                    name = named[item] = _name(function, item)
+                    found.setdefault(name or f"@{id(item)}", Recording(function, name)).blocks.append(item)
+    for launch in function.launches:
+        for item in launch.site.contexts:
+            if item in named:
+                found[named[item] or f"@{id(item)}"].launches.append(launch)
+    for call in function.calls:
+        if call.name in (".backward", ".reset") and call.receiver is not None:
+            known = found.get(function.root_name(call.receiver) or "")
+            if known is not None:
+                (known.backwards if call.name == ".backward" else known.resets).append(call)
+    return found
+
+
+def _is_tape(function: HostFunction, item: ast.withitem) -> bool:
+    value = function.value_of(item.context_expr)
+    if isinstance(value, ast.Call):
+        return value in function.flow.sites and function._call(value).name == "warp.Tape"
+    return any(
+        isinstance(given, ast.Call) and where.qualify(given.func) == "warp.Tape"
+        for given, where in function.attribute_values(value)
+    )
+
+
+def _name(function: HostFunction, item: ast.withitem) -> str | None:
+    """The name under which ``root_name`` knows the tape of a ``with`` block."""
+    target = item.optional_vars
+    if isinstance(target, ast.Name):
+        definition = next((one for one in function.flow.defs if one.node is target), None)
+        return f"{target.id}@{id(definition)}" if definition is not None else None
+    if isinstance(target, ast.Attribute):
+        base = function.root_name(target.value)
+        return f"{base}.{target.attr}" if base is not None else None
+    return function.root_name(item.context_expr)
+
+
+def read_roots(launch: Launch, only_needed: bool = False) -> Iterator[tuple[str, ast.expr]]:
+    """The floating-point arrays that a launch reads, by name, with the arguments.
+
+    Args:
+        launch: it.
+        only_needed: only those whose values from before the launch the backward pass needs.
+    """
+    kernel = launch.kernel
+    if kernel is None:
+        return
+    for parameter, argument in launch.pairs(kernel):
+        effect = kernel.effects.get(parameter.name)
+        if not parameter.is_array or effect is None or not effect.reads or not is_float(parameter.type):
+            continue
+        if only_needed:
+            if not kernel.enable_backward or not value_needed(kernel, parameter.name):
+                continue
+            first = next((touch for touch in touches(kernel) if touch.root == parameter.name), None)
+            if first is not None and first.access.what == "write":
+                continue
+        root = launch.function.root_name(argument)
+        if root is not None:
+            yield root, argument
+
+
+def written_roots(launch: Launch) -> Iterator[tuple[str, ast.expr]]:
+    """The floating-point arrays that a launch stores to or adds to, by name, with the arguments."""
+    kernel = launch.kernel
+    if kernel is None:
+        return
+    for parameter, argument in launch.pairs(kernel):
+        effect = kernel.effects.get(parameter.name)
+        if parameter.is_array and effect is not None and effect.changes and is_float(parameter.type):
+            root = launch.function.root_name(argument)
+            if root is not None:
+                yield root, argument
+
+
+def plainly_written(launch: Launch) -> Iterator[tuple[str, ast.expr]]:
+    """Those that it stores to, not those that it only adds to."""
+    kernel = launch.kernel
+    if kernel is None:
+        return
+    for parameter, argument in launch.pairs(kernel):
+        effect = kernel.effects.get(parameter.name)
+        if parameter.is_array and effect is not None and effect.writes and is_float(parameter.type):
+            root = launch.function.root_name(argument)
+            if root is not None:
+                yield root, argument
+
+
+def flagged_later(function: HostFunction) -> set[str | None]:
+    """The arrays whose gradient is set up by hand: ``x.requires_grad = True``, ``x.grad = ...``."""
+    return {
+        function.root_name(node.value)  # type: ignore[attr-defined]
+        for node in function.flow.of(ast.Attribute)
+        if isinstance(node.ctx, ast.Store) and node.attr in ("requires_grad", "grad")  # type: ignore[attr-defined]
+    }
+
+
+def overwritten(call: HostCall, function: HostFunction) -> ast.expr | None:
+    """The array whose elements a host call replaces: ``x.fill_()``, ``x.zero_()``, ``x.assign()``, ``wp.copy(x, y)``."""
+    if call.name in (".fill_", ".zero_", ".assign"):
+        return call.receiver
+    if call.name == "warp.copy":
+        return call.argument("dest", 0)
+    return None
