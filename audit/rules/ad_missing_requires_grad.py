@@ -13,8 +13,8 @@ from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.arrays import ArrayFact
-    from warp_audit.audit.source.host import HostFunction, Launch
-    from warp_audit.audit.source.tapes import Recording
+    from warp_audit.audit.source.host import HostFunction
+    from warp_audit.audit.source.tapes import Recorded, Recording
 
 
 class AdMissingRequiresGrad(Rule):
@@ -122,7 +122,7 @@ class AdMissingRequiresGrad(Rule):
             by_hand = flagged_later(function)
             for number, launch in enumerate(recording.launches):
                 for root, argument in read_roots(launch):
-                    fact = function.array(argument)
+                    fact = launch.launch.function.array(argument)
                     if fact is None or fact.requires_grad is not False or root in by_hand:
                         continue
                     source = _source(recording, number, root)
@@ -142,20 +142,21 @@ class AdMissingRequiresGrad(Rule):
         return self.mend("Give the array a gradient", SetKeyword(Place.of(fact.made), "requires_grad", "True"))
 
 
-def _source(recording: Recording, number: int, root: str) -> Launch | None:
+def _source(recording: Recording, number: int, root: str) -> Recorded | None:
     """The recorded launch before another that writes an array."""
     for launch in reversed(recording.launches[:number]):
-        if launch.kernel is None or not recording.same_run(launch, recording.launches[number]):
+        kernel = launch.launch.kernel
+        if kernel is None or not recording.same_run(launch, recording.launches[number]):
             continue
-        if launch.kernel.enable_backward:
+        if kernel.enable_backward:
             if any(written == root for written, _ in written_roots(launch)):
                 return launch
     return None
 
 
-def _matters(source: Launch, sink: Launch) -> bool:
+def _matters(source: Recorded, sink: Recorded) -> bool:
     """Whether gradients come to the launch that reads and are wanted by the one that writes."""
-    if sink.kernel is None or not sink.kernel.enable_backward:
+    if sink.launch.kernel is None or not sink.launch.kernel.enable_backward:
         return False
     wanted = [_flag(source, argument) for _, argument in read_roots(source)]
     given = [_flag(sink, argument) for _, argument in written_roots(sink)]
@@ -164,6 +165,6 @@ def _matters(source: Launch, sink: Launch) -> bool:
     return True in wanted or True in given
 
 
-def _flag(launch: Launch, argument: ast.expr) -> bool | None:
-    fact = launch.function.array(argument)
+def _flag(recorded: Recorded, argument: ast.expr) -> bool | None:
+    fact = recorded.launch.function.array(argument)
     return fact.requires_grad if fact is not None else None

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
-from warp_audit.audit.source.tapes import overwritten, plainly_written, read_roots, recordings
+from warp_audit.audit.source.tapes import Recorded, overwritten, plainly_written, read_roots, recordings
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
+    from warp_audit.audit.source.flow import Site
     from warp_audit.audit.source.host import HostFunction
     from warp_audit.audit.source.tapes import Recording
 
@@ -82,14 +83,8 @@ class AdMutateBeforeBackward(Rule):
         for recording in recordings(function):
             for node, target, order in _changes(function, recording):
                 root = function.root_name(target)
-                reader = next(
-                    (
-                        launch
-                        for launch in recording.launches
-                        if launch.site.order < order and any(root == read for read, _ in read_roots(launch, True))
-                    ),
-                    None,
-                )
+                before = (launch for launch in recording.launches if launch.site.order < order)
+                reader = next((one for one in before if any(root == read for read, _ in read_roots(one, True))), None)
                 if reader is None or root is None:
                     continue
                 if any(call.site.order > order and _together(call.site, reader.site) for call in recording.backwards):
@@ -108,11 +103,11 @@ def _changes(function: HostFunction, recording: Recording) -> Iterator[tuple[ast
         if target is not None and not (call.name in ("warp.copy", ".assign") and recording.holds(call.site)):
             yield call.node, target, call.site.order
     for launch in function.launches:
-        if launch not in recording.launches and not recording.holds(launch.site):
-            for _, argument in plainly_written(launch):
+        if not recording.holds(launch.site):
+            for _, argument in plainly_written(Recorded(launch, launch.site)):
                 yield launch.node, argument, launch.site.order
 
 
-def _together(backward: object, launch: object) -> bool:
+def _together(backward: Site, launch: Site) -> bool:
     """Whether one pass of the loops around a launch comes to the backward call."""
-    return set(launch.loops) <= set(backward.loops) or set(backward.loops) <= set(launch.loops)  # type: ignore[attr-defined]
+    return set(launch.loops) <= set(backward.loops) or set(backward.loops) <= set(launch.loops)

@@ -95,7 +95,7 @@ class AdNumpyDetour(Rule):
 
 
 def _is_recorded(recording: Recording) -> bool:
-    return any(launch.kernel is None or launch.kernel.enable_backward for launch in recording.launches)
+    return any(one.launch.kernel is None or one.launch.kernel.enable_backward for one in recording.launches)
 
 
 def _source(function: HostFunction, call: HostCall) -> ast.expr | None:

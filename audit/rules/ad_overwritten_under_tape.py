@@ -12,8 +12,8 @@ from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.flow import Def
-    from warp_audit.audit.source.host import HostFunction, Launch
-    from warp_audit.audit.source.tapes import Recording
+    from warp_audit.audit.source.host import HostFunction
+    from warp_audit.audit.source.tapes import Recorded, Recording
 
 
 class AdOverwrittenUnderTape(Rule):
@@ -114,7 +114,7 @@ class AdOverwrittenUnderTape(Rule):
                     )
 
 
-def _overwrites(function: HostFunction, recording: Recording, launch: Launch) -> tuple[ast.expr, Launch] | None:
+def _overwrites(function: HostFunction, recording: Recording, launch: Recorded) -> tuple[ast.expr, Recorded] | None:
     """An array that a launch stores to, and the recorded launch that has read it before."""
     for root, argument in plainly_written(launch):
         for reader in recording.launches:

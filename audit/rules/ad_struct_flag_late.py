@@ -109,12 +109,11 @@ class AdStructFlagLate(Rule):
             if owner is not None and _is_struct(function, target.value):
                 stored.append((value, owner, target.attr, site.order, target))
         for flag, root, order in flags:
-            for value, owner, field, when, target in stored:
-                if root not in (value, f"{owner}.{field}") or when > order:
-                    continue
-                again = any(o == owner and f == field and w > order for _, o, f, w, _ in stored)
+            held = {one[1:3]: one for one in stored if one[3] < order}
+            for value, owner, field, when, target in held.values():
+                again = any(one[1:3] == (owner, field) and one[3] > order for one in stored)
                 before = any(one == root and early < when for _, one, early in flags)
-                if not again and not before:
+                if root in (value, f"{owner}.{field}") and not again and not before:
                     yield self.at(
                         function,
                         flag,

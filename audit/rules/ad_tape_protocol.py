@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source import reach
-from warp_audit.audit.source.tapes import read_roots, recordings
+from warp_audit.audit.source.tapes import read_roots, recordings, written_roots
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.flow import Loop, Site
-    from warp_audit.audit.source.host import HostCall, HostFunction
+    from warp_audit.audit.source.host import HostCall, HostFunction, Launch
     from warp_audit.audit.source.scopes import Scope
     from warp_audit.audit.source.tapes import Recording
 
@@ -189,17 +189,18 @@ def _clears(function: HostFunction, loop: Loop) -> bool:
             if _within(function.flow.sites[node], loop):
                 return True
     return any(
-        _within(launch.site, loop) and any(_is_grad(function, argument) for argument in _written(launch))
+        _within(launch.site, loop) and any(_is_grad(function, argument) for argument in _changed(launch))
         for launch in function.launches
     )
 
 
-def _written(launch: object) -> Iterator[ast.expr]:
-    kernel = launch.kernel  # type: ignore[attr-defined]
+def _changed(launch: Launch) -> Iterator[ast.expr]:
+    """The arguments that a launch may change."""
+    kernel = launch.kernel
     if kernel is None:
-        yield from launch.arguments or ()  # type: ignore[attr-defined]
+        yield from launch.arguments or ()
         return
-    for parameter, argument in launch.pairs(kernel):  # type: ignore[attr-defined]
+    for parameter, argument in launch.pairs(kernel):
         effect = kernel.effects.get(parameter.name)
         if effect is not None and effect.changes:
             yield argument
@@ -225,24 +226,18 @@ def _call_clears(call: ast.Call, scope: Scope, depth: int) -> bool:
 
 def _kept(function: HostFunction, recording: Recording, loop: Loop) -> Iterator[ast.expr]:
     """Differentiated arrays that recorded launches read and that live longer than a pass of the loop."""
-    for launch in recording.launches:
-        written = {root for other in recording.launches for root, _ in _roots_written(other)}
-        for root, argument in read_roots(launch):
-            fact = function.array(argument)
+    written = {root for one in recording.launches for root, _ in written_roots(one)}
+    for recorded in recording.launches:
+        for root, argument in read_roots(recorded):
+            host = recorded.launch.function
+            fact = host.array(argument)
             if root in written or (fact is not None and fact.requires_grad is False):
                 continue
             if fact is not None and fact.function is function and _within(function.flow.sites[fact.made], loop):
                 continue
-            if fact is None and not _from_outside(function, argument, loop):
+            if fact is None and (recorded.inner or not _from_outside(function, argument, loop)):
                 continue
             yield argument
-
-
-def _roots_written(launch: object) -> Iterator[tuple[str, ast.expr]]:
-    for argument in _written(launch):
-        root = launch.function.root_name(argument)  # type: ignore[attr-defined]
-        if root is not None:
-            yield root, argument
 
 
 def _from_outside(function: HostFunction, argument: ast.expr, loop: Loop) -> bool:

@@ -130,7 +130,7 @@ class GcInCapture(Rule):
     def _released(
         self, function: HostFunction, statement: ast.stmt, site: Site, where: Capture | Recorded
     ) -> Iterator[Finding]:
-        if not isinstance(statement, (ast.Delete, ast.Assign)) or knows_capture(site):
+        if not isinstance(statement, (ast.Delete, ast.Assign)) or knows_capture(site, where):
             return
         for target in statement.targets:
             if isinstance(statement, ast.Delete):

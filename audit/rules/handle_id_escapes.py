@@ -66,6 +66,10 @@ class HandleIdEscapes(Rule):
                 ids.append(mesh.id)  # error: WPA701
             return wp.array(ids, dtype=wp.uint64)
 
+        def ids_of(parts):
+            meshes = [wp.Mesh(p, i) for p, i in parts]
+            return wp.array([mesh.id for mesh in meshes], dtype=wp.uint64)  # error: WPA701
+
         def query(kernel, parts, out):
             ids = wp.array([wp.Mesh(p, i).id for p, i in parts], dtype=wp.uint64)  # error: WPA701
             wp.launch(kernel, dim=out.shape[0], inputs=[ids, out])
@@ -117,6 +121,10 @@ class HandleIdEscapes(Rule):
                 return mesh.id
 
             return ident
+
+        def both(parts):
+            meshes = [wp.Mesh(p, i) for p, i in parts]
+            return meshes, wp.array([mesh.id for mesh in meshes], dtype=wp.uint64)
 
         def kept(points, indices, owner):
             mesh = wp.Mesh(points, indices)

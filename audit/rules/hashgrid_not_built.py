@@ -69,6 +69,8 @@ class HashgridNotBuilt(Rule):
 
             def step(self, p, n):
                 wp.launch(count, dim=len(p), inputs=[self.cells.id, p, n])  # error: WPA704
+                ident = self.cells.id
+                wp.launch(count, dim=len(p), inputs=[ident, p, n])  # error: WPA704
         """,
     )
     GOOD = (
@@ -150,7 +152,7 @@ class HashgridNotBuilt(Rule):
             for launch in module.launches:
                 if launch.function.class_scope is not owner:
                     continue
-                given = [*(launch.inputs or []), *(launch.outputs or [])]
+                given = [launch.function.value_of(one) for one in (*(launch.inputs or []), *(launch.outputs or []))]
                 if any(id(part) in wanted for argument in given for part in ast.walk(argument)):
                     yield self.at(
                         module, launch.node, f"the hash grid '{name}' is queried but never built in this file",

@@ -93,6 +93,17 @@ class HostStateInCapturedLaunch(Rule):
             for _ in range(100):
                 wp.capture_launch(graph)
                 t += dt
+
+        def lazily(x, dt):
+            t = 0.0
+            graph = None
+            for _ in range(100):
+                if graph is None:
+                    with wp.ScopedCapture() as recording:
+                        wp.launch(shake, dim=x.shape[0], inputs=[x, 7, t])  # error: WPA712
+                    graph = recording.graph
+                wp.capture_launch(graph)
+                t += dt
         """,
     )
     GOOD = (
@@ -154,7 +165,7 @@ class HostStateInCapturedLaunch(Rule):
             return
         for launch in module.launches:
             where = capture_of(launch.function, launch.site)
-            if where is None or knows_capture(launch.site):
+            if where is None or knows_capture(launch.site, where):
                 continue
             for argument in _values(launch):
                 name = _changing(argument, launch.function, where)
@@ -290,6 +301,13 @@ def _is_shared(name: str, function: HostFunction) -> bool:
     return any(name in node.names for node in function.flow.steps if isinstance(node, (ast.Global, ast.Nonlocal)))
 
 
+def _asks_for_none(test: ast.expr) -> bool:
+    """``graph is None``, ``not graph``: what such a condition guards happens once."""
+    if isinstance(test, ast.Compare):
+        return any(isinstance(one, ast.Constant) and one.value is None for one in test.comparators)
+    return isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not)
+
+
 def _changed_beside_replay(name: str, function: HostFunction, capture: Capture) -> bool:
     """Whether a loop behind a capture both launches the graph and changes a name."""
     own = function.flow.sites.get(capture.node)
@@ -299,7 +317,9 @@ def _changed_beside_replay(name: str, function: HostFunction, capture: Capture) 
         call.site for call in function.calls
         if call.name == "warp.capture_launch" and call.site.order > capture.first
     ]  # fmt: skip
-    loops = {loop for site in replays for loop in site.loops} - set(own.loops)
+    loops = {loop for site in replays for loop in site.loops}
+    if not any(_asks_for_none(guard.test) for guard in own.guards):
+        loops -= set(own.loops)  # each pass captures anew
     return any(
         one.site is not None and one.kind in ("assign", "augment") and one.site.order > capture.first
         and not capture.covers(one.site) and loops & set(one.site.loops)

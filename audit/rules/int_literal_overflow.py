@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.edits import Place, Safety, Wrap
 from warp_audit.audit.rule import Finding, Rule
+from warp_audit.audit.source.constants import constant
 from warp_audit.audit.source.types import INT32, Scalar
 from warp_audit.diagnostic import Confidence, Severity
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
 
 
+_LARGE = re.compile(r"\d{9,}|0x[0-9a-fA-F]{8,}|<<|\*\*|int8|int16")
+"""What a file must hold to have anything to say about."""
 _CASTS = {"int": 32, "int32": 32, "uint32": 32, "int16": 16, "uint16": 16, "int8": 8, "uint8": 8}
 
 
@@ -65,6 +69,8 @@ class IntLiteralOverflow(Rule):
     )
 
     def device(self, function: DeviceFunction) -> Iterator[Finding]:
+        if not _LARGE.search(function.module.text):
+            return
         done: set[ast.AST] = set()
         for call, _ in function.calls():
             name = function.builtin(call)
@@ -76,7 +82,7 @@ class IntLiteralOverflow(Rule):
                         done.update(ast.walk(call))
                 elif name in _CASTS:
                     yield from self._cast(function, call, name, done)
-        for node in (*function.flow.of(ast.BinOp), *_names(function)):
+        for node in (*function.flow.of(ast.BinOp), *_large_names(function)):
             yield from self._value(function, node, done)
         yield from self._literals(function, done)
 
@@ -114,14 +120,17 @@ class IntLiteralOverflow(Rule):
                     )
 
 
-def _names(function: DeviceFunction) -> list[ast.AST]:
-    """Reads of names from outside."""
-    found = []
-    for node in (*function.flow.of(ast.Name), *function.flow.of(ast.Attribute)):
-        definition = function.flow.uses.get(node)
-        if definition is None or definition.kind == "free":
-            found.append(node)
-    return found
+def _large_names(function: DeviceFunction) -> list[ast.AST]:
+    """Reads of names from outside whose values do not fit."""
+    large: set[str] = set()
+    for definition in function.flow.defs:
+        if definition.kind == "free":
+            value = constant(ast.Name(definition.name, ast.Load()), function.scope)
+            if isinstance(value, int) and not _fits(value, INT32):
+                large.add(definition.name)
+    if not large:
+        return []
+    return [node for node in function.flow.of(ast.Name) if node.id in large and function.flow.uses[node].kind == "free"]  # type: ignore[attr-defined]
 
 
 def _fits(value: int, kind: Scalar) -> bool:

@@ -151,7 +151,7 @@ class LazyAllocInCapturePath(Rule):
                     yield from self._lazy(function, call, one)
 
     def _lazy(self, function: HostFunction, call: HostCall, where: Capture | Recorded) -> Iterator[Finding]:
-        if not allocates(call) or knows_capture(call.site):
+        if not allocates(call) or knows_capture(call.site, where):
             return
         name = _kept_in(call.site) if call.site.guards else None
         if name is None and not isinstance(where, Capture) and _is_cached(function) and _returned(call, function):

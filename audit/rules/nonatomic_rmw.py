@@ -64,6 +64,13 @@ class NonatomicRmw(Rule):
                 last[row] = last[row] * 0.5
         """,
         """
+        @wp.kernel
+        def spread(x: wp.array(dtype=wp.vec3), m: wp.array(dtype=float), mass: wp.array2d(dtype=float), width: float):
+            p = wp.tid()
+            column = int(x[p][0] / width)
+            mass[column, 0] = mass[column, 0] + m[p]  # error: WPA301
+            mass[p // 2, 1] *= 0.5  # error: WPA301
+
         @wp.func
         def bump(table: wp.array(dtype=int), at: int):
             old = table[at]
@@ -169,6 +176,8 @@ class NonatomicRmw(Rule):
 def _meeting(touch: Touch, axes: frozenset[int], unique: set[tuple[Form, ...]]) -> str | None:
     if touch.shared(axes):
         return "threads share the element: its index leaves out a thread coordinate"
+    if touch.grouped(axes):
+        return "neighbouring threads share the element: its index is a quotient or remainder of the thread's"
     if touch.indices not in unique and touch.scattered(axes) and _gathers(touch):
         return "two threads may get the same index from a table"
     return None
@@ -189,13 +198,15 @@ def _gathers(touch: Touch) -> bool:
     A table of offsets has something added to its elements; scaling by one number for all is done to the members
     of a list; a loop over a thread's own range goes through what belongs to the thread.
     """
+    if touch.dependence.quantized:
+        return True
     if touch.dependence.shifted or touch.dependence.parted:
         return False
     operand = _operand(touch)
     if operand is None:
         return False
-    counts = isinstance(operand, ast.Constant)
-    return counts or bool(touch.threads.without(touch.own_indices).of(operand).axes)
+    bare = operand.args[0] if isinstance(operand, ast.Call) and len(operand.args) == 1 else operand
+    return isinstance(bare, ast.Constant) or bool(touch.threads.without(touch.own_indices).of(operand).axes)
 
 
 def _operand(touch: Touch) -> ast.expr | None:
@@ -203,7 +214,9 @@ def _operand(touch: Touch) -> ast.expr | None:
     access, function = touch.access, touch.threads.function
     if isinstance(access.site.statement, ast.AugAssign):
         return access.value
-    value, old = access.value, function.symbols.form(access.node)
+    statement = access.site.statement
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else access.node
+    value, old = access.value, function.symbols.form(target)
     while isinstance(value, ast.Name):
         definition = function.flow.uses.get(value)
         if definition is None or definition.kind not in ("assign", "augment") or definition.index is not None:

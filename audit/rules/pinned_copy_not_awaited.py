@@ -20,11 +20,11 @@ _READS = {".numpy", ".list"}
 class PinnedCopyNotAwaited(Rule):
     """A pinned array is read on the host while a copy into it may still run.
 
-    What it finds: ``wp.copy`` or ``wp.clone`` into an array made with ``pinned=True``, and a read of that array by
-    ``.numpy()`` or ``.list()`` behind it, with nothing in between that waits for the device.
+    What it finds: ``wp.copy`` or ``wp.clone`` into an array made with ``pinned=True``, and a read of that array
+    by ``.numpy()`` or ``.list()`` behind it, with nothing in between that waits for the device.
 
-    Why it matters: a copy between a GPU and pinned memory returns at once, and reading a CPU array does not wait for any
-    stream. The values may be those from before the copy.
+    Why it matters: a copy between a GPU and pinned memory returns at once, and reading a CPU array does not wait for
+    any stream. The values may be those from before the copy.
 
     Instead: call ``wp.synchronize_stream()`` or ``wp.synchronize_event()`` before the read.
     """
@@ -93,8 +93,9 @@ class PinnedCopyNotAwaited(Rule):
                 if not _is_awaited(function, copy, read, root):
                     told.add(read.node)
                     name = ast.unparse(read.receiver)
+                    line = copy.node.lineno
                     yield self.at(
-                        function, read.node, f"'{name}' is read while the copy of line {copy.node.lineno} may still run",
+                        function, read.node, f"'{name}' is read while the copy of line {line} may still run",
                         "wait first: wp.synchronize_stream()", fix=self._fix(copy, read),
                     )  # fmt: skip
 

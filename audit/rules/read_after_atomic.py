@@ -62,6 +62,16 @@ class ReadAfterAtomic(Rule):
                 if slot < out.shape[0]:
                     out[slot] = x[i]
 
+        @wp.func
+        def add_row(row: wp.array(dtype=float), v: float):
+            for k in range(3):
+                row[k] += v * row[k + 1]
+
+        @wp.kernel
+        def rows(grid: wp.array2d(dtype=float)):
+            world = wp.tid()
+            add_row(grid[world], 2.0)
+
         @wp.kernel
         def own(x: wp.array(dtype=float), y: wp.array(dtype=float)):
             i = wp.tid()
@@ -91,7 +101,7 @@ class ReadAfterAtomic(Rule):
 
 
 def _stale(read: Touch, atomic: Touch, axes: frozenset[int]) -> bool:
-    if read.picked.claimed or read.dependence.claimed or atomic.access.builtin is None:
+    if read.picked.claimed or read.dependence.claimed:
         return False
     first, second = atomic.frames[0].site, read.frames[0].site
     around = set(first.loops) & set(second.loops)
@@ -101,4 +111,4 @@ def _stale(read: Touch, atomic: Touch, axes: frozenset[int]) -> bool:
         return False
     if atomic.shared(axes) or (atomic.scattered(axes) and not atomic.dependence.parted):
         return read.access.site.order > atomic.access.site.order or not read.dependence.own >= axes
-    return bool(around) and read.indices != atomic.indices
+    return bool(around) and read.indices != atomic.indices and atomic.access.builtin is not None

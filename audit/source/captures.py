@@ -293,7 +293,7 @@ def recorded_calls(module: Module) -> Iterator[tuple[HostFunction, HostCall, Rec
     """Every call of this file that runs while a graph is recorded, and is not kept from it by a test."""
     for capture in captures(module):
         for call in capture.calls:
-            if not knows_capture(call.site):
+            if not knows_capture(call.site, capture):
                 yield capture.function, call, capture
     for function, one in recorded_functions(module):
         for call in function.calls:
@@ -309,9 +309,12 @@ def capture_of(function: HostFunction, site: Site) -> Capture | Recorded | None:
     return recorded(function.module).get(function.scope)
 
 
-def knows_capture(site: Site) -> bool:
-    """Whether a condition around a site asks if a graph is being recorded."""
-    return any(_asks(guard.test) for guard in site.guards)
+def knows_capture(site: Site, where: Capture | Recorded | None = None) -> bool:
+    """Whether a condition around a site asks if a graph is being recorded; those around the capture itself do not."""
+    around: tuple[object, ...] = ()
+    if isinstance(where, Capture):
+        around = where.function.flow.sites[where.node].guards
+    return any(guard not in around and _asks(guard.test) for guard in site.guards)
 
 
 def _asks(test: ast.expr) -> bool:

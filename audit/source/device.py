@@ -418,6 +418,15 @@ def _rows(function: DeviceFunction, base: ast.expr, view: Array) -> tuple[Array,
     return whole, before + indices
 
 
+def view_indices(function: DeviceFunction, node: ast.expr) -> tuple[ast.expr, ...]:
+    """The indices that make an expression a view of an array: ``(i,)`` of ``grid[i]``; none of an array itself."""
+    base, indices = split_subscript(node)
+    array = function.array_type(base)
+    if array is None or any(isinstance(index, ast.Slice) for index in indices):
+        return ()
+    return _rows(function, base, array)[1] + indices
+
+
 def _store_targets(flow: Flow) -> dict[ast.AST, ast.AST]:
     """Each node that a store goes through, the target itself included, and the target."""
     through: dict[ast.AST, ast.AST] = {}

@@ -76,7 +76,7 @@ class Handles:
         for definition in function.flow.defs:
             if definition.kind != "assign" or definition.index is not None or "." in definition.name:
                 continue
-            made = kind_of(function, definition.value)
+            made = kind_of(function, definition.value) or _kind_of_all(function, definition.value)
             if made is None or not isinstance(definition.node, ast.Name):
                 continue
             handle = Handle(function, made[0], definition.name, made[1], definition)
@@ -110,6 +110,14 @@ class Handles:
         if isinstance(parent, (ast.Compare, ast.UnaryOp, ast.Delete, ast.Expr, ast.If, ast.While, ast.FormattedValue)):
             return
         if isinstance(parent, ast.Call) and isinstance(parent.func, ast.Name) and parent.func.id in _READING:
+            return
+        if isinstance(parent, ast.Subscript) and parent.value is read and isinstance(parent.ctx, ast.Load):
+            self._use(parent, handle, seen)  # one of a list of objects
+            return
+        if isinstance(parent, (ast.comprehension, ast.For)) and parent.iter is read:
+            for definition in self.function.flow.defs:
+                if definition.kind == "loop" and definition.value is read:
+                    self._follow(definition, handle, seen)
             return
         if isinstance(parent, ast.Assign) and all(isinstance(target, ast.Name) for target in parent.targets):
             for definition in self.function.flow.defs:
@@ -296,6 +304,16 @@ def kind_of(function: HostFunction, node: ast.expr | None, depth: int = 0) -> tu
     kinds = {made[0] if (made := _returned(inner, value, depth + 1)) else None for value in maker.returns}
     kind = kinds.pop() if len(kinds) == 1 else None
     return (kind, node) if kind is not None else None
+
+
+def _kind_of_all(function: HostFunction, node: ast.expr | None) -> tuple[str, ast.Call] | None:
+    """The kind of the objects that a list is made of."""
+    items = (
+        [node.elt] if isinstance(node, ast.ListComp) else node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
+    )
+    made = [kind_of(function, item) for item in items]
+    kinds = {one[0] for one in made if one is not None}
+    return made[0] if len(kinds) == 1 and None not in made else None
 
 
 def _returned(function: HostFunction, value: ast.expr, depth: int) -> tuple[str, ast.Call] | None:

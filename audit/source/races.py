@@ -9,7 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.source.builtins import TILE_OPS
+from warp_audit.audit.source.device import view_indices
 from warp_audit.audit.source.symbolic import Form
+from warp_audit.audit.source.types import Scalar
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import Access, DeviceFunction
@@ -18,8 +20,7 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.symbolic import Atom, Fact
 
 _DEPTH = 4
-_FOLDS = (ast.FloorDiv, ast.Mod, ast.RShift, ast.BitAnd)
-_UNFOLDED = frozenset(("int", "float", "min", "max", "clamp", "abs", "select", "where"))
+_UNFOLDED = frozenset(("float", "min", "max", "clamp", "abs", "select", "where"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,11 @@ class Dependence:
     Args:
         axes: thread coordinates that it depends on, in whatever way.
         own: those of which another value surely or likely gives another value here: ``2 * i + 1``, not ``table[i]``.
-        folded: those that come in by ``//``, ``%``, ``>>`` or ``&``.
+        quotients: those that come in by ``//`` or ``>>``.
+        remainders: those that come in by ``%`` or ``&``.
         gathered: it comes from an array's element, so two threads may get the same.
         shifted: something was added to, or multiplied with, what was gathered.
+        quantized: a floating-point number was made a whole one, so that near values give the same.
         parted: it comes from a loop over a range that depends on the thread.
         claimed: it comes from an atomic operation, which tells threads apart.
         unknown: it comes from something that is not followed.
@@ -39,9 +42,11 @@ class Dependence:
 
     axes: frozenset[int] = frozenset()
     own: frozenset[int] = frozenset()
-    folded: frozenset[int] = frozenset()
+    quotients: frozenset[int] = frozenset()
+    remainders: frozenset[int] = frozenset()
     gathered: bool = False
     shifted: bool = False
+    quantized: bool = False
     parted: bool = False
     claimed: bool = False
     unknown: bool = False
@@ -51,9 +56,11 @@ class Dependence:
         return Dependence(
             self.axes | other.axes,
             self.own | other.own,
-            self.folded | other.folded,
+            self.quotients | other.quotients,
+            self.remainders | other.remainders,
             self.gathered or other.gathered,
             self.shifted or other.shifted,
+            self.quantized or other.quantized,
             self.parted or other.parted,
             self.claimed or other.claimed,
             self.unknown or other.unknown,
@@ -95,8 +102,10 @@ class Threads:
             return self.of_def(definition) if definition is not None else NOTHING
         if isinstance(node, ast.BinOp):
             both = self.of(node.left, node.right)
-            if isinstance(node.op, _FOLDS):
-                return replace(both, own=frozenset(), folded=both.folded | both.own)
+            if isinstance(node.op, (ast.FloorDiv, ast.RShift)):
+                return replace(both, own=frozenset(), quotients=both.quotients | both.own)
+            if isinstance(node.op, (ast.Mod, ast.BitAnd)):
+                return replace(both, own=frozenset(), remainders=both.remainders | both.own)
             return replace(both, shifted=both.gathered)
         if isinstance(node, ast.Call):
             return self._call(node)
@@ -121,11 +130,20 @@ class Threads:
             return replace(inner, unknown=True) if known is None else self._callee(known, inner)
         if name.startswith("atomic_"):
             return replace(inner, claimed=True)
-        if name in _UNFOLDED or name.startswith(("int", "uint")):
+        if name.startswith(("int", "uint")) and len(node.args) == 1:
+            return self._whole(node.args[0], inner)
+        if name in _UNFOLDED:
             return inner
         if "query" in name or name.startswith(("hash_grid", "mesh_", "bvh_")):
             return replace(inner, own=frozenset(), gathered=True)
         return inner
+
+    def _whole(self, node: ast.expr, inner: Dependence) -> Dependence:
+        """Of a number made whole: one that was computed from elements of arrays may come out the same for many threads."""
+        type = self.function.type_of(node)
+        if not inner.gathered or not isinstance(type, Scalar) or not type.name.startswith("float"):
+            return inner
+        return replace(inner, own=frozenset(), quantized=True)
 
     def _callee(self, callee: DeviceFunction, inner: Dependence) -> Dependence:
         """Of a func's result: of its arguments, if it claims nothing and asks for no thread coordinate itself."""
@@ -144,7 +162,7 @@ class Threads:
                 return NOTHING
             base = base.value
             if self.function.array_type(base) is not None:
-                return replace(inner, own=frozenset(), folded=frozenset(), gathered=True, shifted=False)
+                return replace(inner, own=frozenset(), quotients=frozenset(), remainders=frozenset(), gathered=True, shifted=False, quantized=False)
         return inner
 
     def of_def(self, definition: Def) -> Dependence:
@@ -213,6 +231,17 @@ def _items(index: ast.expr) -> list[ast.expr]:
 
 
 @dataclass(frozen=True, slots=True)
+class Row:
+    """The part of an array that a func gets: the first indices as the kernel knows them, and what they depend on."""
+
+    indices: tuple[Form, ...] = ()
+    dependence: Dependence = NOTHING
+
+
+NO_ROW = Row()
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """A body and a place in it: the access itself, or a call on the way to it."""
 
@@ -226,7 +255,8 @@ class Touch:
 
     ``root`` is the array's name in the kernel; ``node`` is where to point in the kernel's file; ``frames`` are the
     calls on the way, outermost first, and the access's own place last. ``names`` and ``values`` tell what the func's
-    parameters are in the kernel; ``pins`` are the coordinates that have one value in every launch.
+    parameters are in the kernel, ``row`` which part of the array the func got; ``pins`` are the coordinates that have
+    one value in every launch.
     """
 
     access: Access
@@ -235,6 +265,7 @@ class Touch:
     frames: tuple[Frame, ...]
     names: dict[str, str] = field(default_factory=dict)
     values: dict[str, Form] = field(default_factory=dict)
+    row: Row = NO_ROW
     pins: frozenset[int] = frozenset()
 
     @property
@@ -252,12 +283,12 @@ class Touch:
         """As the kernel knows them."""
         if len(self.frames) == 1:
             return self.own_indices
-        return tuple(_translated(form, self.names, self.values) for form in self.own_indices)
+        return self.row.indices + tuple(_translated(form, self.names, self.values) for form in self.own_indices)
 
     @cached_property
     def dependence(self) -> Dependence:
         """Of the indices together."""
-        return self.threads.of(*self.access.indices)
+        return self.threads.of(*self.access.indices).joined(self.row.dependence)
 
     @cached_property
     def picked(self) -> Dependence:
@@ -283,7 +314,15 @@ class Touch:
         dependence, picked = self.dependence, self.picked
         if picked.claimed or dependence.claimed or dependence.unknown or not dependence.gathered:
             return False
-        return bool(axes - dependence.own - dependence.folded - picked.axes)
+        return bool(axes - dependence.own - dependence.quotients - dependence.remainders - picked.axes)
+
+    def grouped(self, axes: frozenset[int]) -> bool:
+        """Whether neighbouring threads share the element: ``a[i // 4]``, without ``i % 4`` beside it."""
+        dependence, picked = self.dependence, self.picked
+        if picked.claimed or dependence.claimed or dependence.unknown or dependence.gathered or dependence.parted:
+            return False
+        either = dependence.quotients ^ dependence.remainders
+        return bool(axes & either - dependence.own - picked.axes)
 
 
 def _picks(fact: Fact, threads: Threads) -> frozenset[int]:
@@ -342,6 +381,7 @@ class _Way:
     arguments: dict[str, Dependence] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     values: dict[str, Form] = field(default_factory=dict)
+    rows: dict[str, Row] = field(default_factory=dict)
     frames: tuple[Frame, ...] = ()
     call: ast.expr | None = None
 
@@ -355,7 +395,8 @@ def _touches(way: _Way, module: Module) -> list[Touch]:
         if root is not None:
             node = access.node if function.module is module or way.call is None else way.call
             frames = (*way.frames, Frame(threads, access.site))
-            found.append((access.site.order, Touch(access, root, node, frames, way.names, way.values)))
+            row = way.rows.get(access.root.partition(".")[0], NO_ROW)
+            found.append((access.site.order, Touch(access, root, node, frames, way.names, way.values, row)))
     if len(way.frames) < _DEPTH:
         for call, site in function.calls():
             callee = function.callee(call) if function.builtin(call) is None else None
@@ -370,19 +411,29 @@ def _into(way: _Way, threads: Threads, call: ast.Call, callee: DeviceFunction, s
     given = {p.name: a for p, a in zip(callee.parameters, call.args, strict=False)}
     given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
     names: dict[str, str] = {}
+    rows: dict[str, Row] = {}
     for name, argument in given.items():
         root = function.root_name(argument)
         outer = _outer(root, way.names, not way.frames) if root is not None else None
-        if outer is not None:
+        if root is not None and outer is not None:
             names[name] = outer
+            rows[name] = _row(way, threads, root, argument)
     return _Way(
         callee,
         {name: threads.of(argument) for name, argument in given.items()},
         names,
         {name: _translated(function.symbols.form(a), way.names, way.values) for name, a in given.items()},
+        rows,
         (*way.frames, Frame(threads, site)),
         way.call or call,
     )
+
+
+def _row(way: _Way, threads: Threads, root: str, argument: ast.expr) -> Row:
+    outer = way.rows.get(root.partition(".")[0], NO_ROW)
+    indices = view_indices(way.function, argument)
+    forms = tuple(_translated(way.function.symbols.form(index), way.names, way.values) for index in indices)
+    return Row(outer.indices + forms, outer.dependence.joined(threads.of(*indices)))
 
 
 def _translated(form: Form, names: dict[str, str], values: dict[str, Form]) -> Form:

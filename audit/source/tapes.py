@@ -7,13 +7,34 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from warp_audit.audit.source import reach
 from warp_audit.audit.source.autodiff import taped_scopes
 from warp_audit.audit.source.gradients import is_float, value_needed
 from warp_audit.audit.source.races import touches
 
 if TYPE_CHECKING:
+    from warp_audit.audit.source.device import DeviceFunction, Effect, Parameter
     from warp_audit.audit.source.flow import Site
     from warp_audit.audit.source.host import HostCall, HostFunction, Launch
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """A launch, and where it runs in the function that is looked at: itself, or the call that leads to it."""
+
+    launch: Launch
+    site: Site
+    inner: bool = False
+    """It is in another method of the class, so that only the object's own arrays can be told."""
+
+    @property
+    def node(self) -> ast.Call:
+        return self.launch.node
+
+    def root(self, argument: ast.expr) -> str | None:
+        """The name of an array that the launch gets, as the function knows it."""
+        root = self.launch.function.root_name(argument)
+        return root if not self.inner or (root is not None and root.startswith("self.")) else None
 
 
 @dataclass(eq=False)
@@ -25,7 +46,7 @@ class Recording:
 
     function: HostFunction
     tape: str | None
-    launches: list[Launch] = field(default_factory=list)
+    launches: list[Recorded] = field(default_factory=list)
     blocks: list[ast.withitem] = field(default_factory=list)
     backwards: list[HostCall] = field(default_factory=list)
     resets: list[HostCall] = field(default_factory=list)
@@ -34,7 +55,7 @@ class Recording:
         """Whether what runs at a site is inside of the tape's blocks."""
         return self.tape is None or any(item in self.blocks for item in site.contexts)
 
-    def same_run(self, first: Launch, second: Launch) -> bool:
+    def same_run(self, first: Recorded, second: Recorded) -> bool:
         """Whether one backward pass goes over both launches, as far as the text's order tells."""
         low, high = first.site.order, second.site.order
         return not any(low < call.site.order < high for call in (*self.backwards, *self.resets))
@@ -62,7 +83,7 @@ def _recordings(function: HostFunction) -> dict[str | None, Recording]:
     found: dict[str | None, Recording] = {}
     if function.scope in taped_scopes(function.module):
         whole = found[None] = Recording(function, None)
-        whole.launches = [launch for launch in function.launches if launch.tape is None]
+        whole.launches = [Recorded(launch, launch.site) for launch in function.launches if launch.tape is None]
     named: dict[ast.withitem, str | None] = {}
     for statement in function.flow.steps:
         if isinstance(statement, ast.With):
@@ -73,13 +94,39 @@ def _recordings(function: HostFunction) -> dict[str | None, Recording]:
     for launch in function.launches:
         for item in launch.site.contexts:
             if item in named:
-                found[named[item] or f"@{id(item)}"].launches.append(launch)
+                found[named[item] or f"@{id(item)}"].launches.append(Recorded(launch, launch.site))
+    for recording in found.values():
+        recording.launches += _called(function, recording)
+        recording.launches.sort(key=lambda recorded: recorded.site.order)
     for call in function.calls:
         if call.name in (".backward", ".reset") and call.receiver is not None:
             known = found.get(function.root_name(call.receiver) or "")
             if known is not None:
                 (known.backwards if call.name == ".backward" else known.resets).append(call)
     return found
+
+
+def _called(function: HostFunction, recording: Recording) -> Iterator[Recorded]:
+    """The launches of methods that are called inside of the blocks."""
+    for call in function.calls:
+        if recording.holds(call.site) and isinstance(call.node.func, ast.Attribute):
+            yield from _launches_of(call.node, function, call.site, 0)
+
+
+def _launches_of(call: ast.Call, function: HostFunction, site: Site, depth: int) -> Iterator[Recorded]:
+    scope = reach.function_scope(call.func, function.scope)
+    if scope is None or scope.module is not function.module or reach.class_around(scope) is not function.class_scope:
+        return
+    inner = function.module.host_of(scope)
+    if inner is None or inner is function or function.class_scope is None:
+        return
+    for launch in inner.launches:
+        if launch.tape is None:
+            yield Recorded(launch, site, inner=True)
+    if depth < 2:
+        for one in inner.scope.calls:
+            if isinstance(one.func, ast.Attribute):
+                yield from _launches_of(one, inner, site, depth + 1)
 
 
 def _is_tape(function: HostFunction, item: ast.withitem) -> bool:
@@ -104,19 +151,15 @@ def _name(function: HostFunction, item: ast.withitem) -> str | None:
     return function.root_name(item.context_expr)
 
 
-def read_roots(launch: Launch, only_needed: bool = False) -> Iterator[tuple[str, ast.expr]]:
+def read_roots(recorded: Recorded, only_needed: bool = False) -> Iterator[tuple[str, ast.expr]]:
     """The floating-point arrays that a launch reads, by name, with the arguments.
 
     Args:
-        launch: it.
+        recorded: the launch.
         only_needed: only those whose values from before the launch the backward pass needs.
     """
-    kernel = launch.kernel
-    if kernel is None:
-        return
-    for parameter, argument in launch.pairs(kernel):
-        effect = kernel.effects.get(parameter.name)
-        if not parameter.is_array or effect is None or not effect.reads or not is_float(parameter.type):
+    for kernel, parameter, effect, root, argument in _arrays(recorded):
+        if not effect.reads:
             continue
         if only_needed:
             if not kernel.enable_backward or not value_needed(kernel, parameter.name):
@@ -124,35 +167,29 @@ def read_roots(launch: Launch, only_needed: bool = False) -> Iterator[tuple[str,
             first = next((touch for touch in touches(kernel) if touch.root == parameter.name), None)
             if first is not None and first.access.what == "write":
                 continue
-        root = launch.function.root_name(argument)
-        if root is not None:
-            yield root, argument
+        yield root, argument
 
 
-def written_roots(launch: Launch) -> Iterator[tuple[str, ast.expr]]:
+def written_roots(recorded: Recorded) -> Iterator[tuple[str, ast.expr]]:
     """The floating-point arrays that a launch stores to or adds to, by name, with the arguments."""
-    kernel = launch.kernel
-    if kernel is None:
-        return
-    for parameter, argument in launch.pairs(kernel):
-        effect = kernel.effects.get(parameter.name)
-        if parameter.is_array and effect is not None and effect.changes and is_float(parameter.type):
-            root = launch.function.root_name(argument)
-            if root is not None:
-                yield root, argument
+    yield from ((root, argument) for _, _, effect, root, argument in _arrays(recorded) if effect.changes)
 
 
-def plainly_written(launch: Launch) -> Iterator[tuple[str, ast.expr]]:
+def plainly_written(recorded: Recorded) -> Iterator[tuple[str, ast.expr]]:
     """Those that it stores to, not those that it only adds to."""
-    kernel = launch.kernel
+    yield from ((root, argument) for _, _, effect, root, argument in _arrays(recorded) if effect.writes)
+
+
+def _arrays(recorded: Recorded) -> Iterator[tuple[DeviceFunction, Parameter, Effect, str, ast.expr]]:
+    kernel = recorded.launch.kernel
     if kernel is None:
         return
-    for parameter, argument in launch.pairs(kernel):
+    for parameter, argument in recorded.launch.pairs(kernel):
         effect = kernel.effects.get(parameter.name)
-        if parameter.is_array and effect is not None and effect.writes and is_float(parameter.type):
-            root = launch.function.root_name(argument)
+        if parameter.is_array and effect is not None and is_float(parameter.type):
+            root = recorded.root(argument)
             if root is not None:
-                yield root, argument
+                yield kernel, parameter, effect, root, argument
 
 
 def flagged_later(function: HostFunction) -> set[str | None]:

@@ -1,0 +1,80 @@
+"""Declares the rule ``unclamped-device-count``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from warp_audit.audit.rule import Finding, Rule
+from warp_audit.audit.source.bounds import indices
+from warp_audit.diagnostic import Confidence, Severity
+
+if TYPE_CHECKING:
+    from warp_audit.audit.source.device import DeviceFunction
+    from warp_audit.audit.source.symbolic import Form
+
+class UnclampedDeviceCount(Rule):
+    """A counter on the device is the only bound of an index into another buffer.
+
+    What it finds: an index that is compared only with an element of an integer array, ``if t < count[0]`` or ``range(count[env])``, and never
+    with the extent of the array that it indexes.
+
+    Why it matters: reservations are counted even when they did not fit, so the counter may exceed the buffer, and the kernel reads or
+    writes behind it, silently.
+
+    Instead: ``wp.min(count[0], a.shape[0])``.
+    """
+
+    code = "WPA212"
+    severity = Severity.WARNING
+    confidence = Confidence.LOW
+    references = ("newton-physics/newton#1215", "google-deepmind/mujoco_warp#243")
+    opt_in = True
+    BAD = (
+        """
+        @wp.kernel
+        def copy(n: wp.array(dtype=int), a: wp.array(dtype=float), b: wp.array(dtype=float)):
+            i = wp.tid()
+            if i < n[0]:
+                b[i] = a[i]  # error: WPA212
+        """,
+    )
+    GOOD = (
+        """
+        @wp.kernel
+        def copy(n: wp.array(dtype=int), a: wp.array(dtype=float), b: wp.array(dtype=float)):
+            i = wp.tid()
+            if i < n[0] and i < b.shape[0]:
+                b[i] = a[i]
+            for k in range(wp.min(n[0], a.shape[0])):
+                b[i] += a[k]
+        """,
+    )
+
+    def device(self, function: DeviceFunction) -> Iterator[Finding]:
+        reported: set[ast.stmt] = set()
+        for access in function.accesses:
+            if access.site.statement in reported:
+                continue
+            for _, _, form in indices(function, access):
+                if len(form.terms) != 1 or form.atoms[0][0] not in ("tid", "loop"):
+                    continue
+                limits = [bound.limit for bound in function.symbols.upper_bounds(form, access.site)]
+                counts = [limit for limit in limits if _is_count(limit)]
+                if not counts or len(counts) < len(limits):
+                    continue
+                counter = counts[0].atoms[0][1]
+                if counter == access.root:
+                    continue
+                reported.add(access.site.statement)
+                yield self.at(
+                    function, access.node, f"only the counter '{counter}' bounds this index; it may be larger than '{access.root}'",
+                    f"take the smaller of the two: wp.min(…, {access.root}.shape[0])",
+                )  # fmt: skip
+                break
+
+
+def _is_count(limit: Form) -> bool:
+    atom = limit.single()
+    return atom is not None and atom[0] == "load" and isinstance(atom[1], str)
