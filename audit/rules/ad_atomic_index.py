@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 class AdAtomicIndex(Rule):
     """The index of a differentiated access is what an atomic operation returned.
 
-    What it finds: in a kernel that a tape records, or a func that it calls: an element of a floating-point array that is
-    addressed by the result of ``wp.atomic_add`` or another atomic, where a differentiated value is stored or read.
+    What it finds: in a kernel that a tape records, or a func that it calls: an element of a floating-point array that
+    is addressed by the result of ``wp.atomic_add`` or another atomic, where a differentiated value is stored or read.
 
-    Why it matters: the backward pass does not run the atomic again, so that the slot is another one. Every gradient goes
-    to a wrong element, without a message.
+    Why it matters: the backward pass does not run the atomic again, so that the slot is another one. Every gradient
+    goes to a wrong element, without a message.
 
     Instead: assign the slots in a launch before, keep them in an array, and read them in the recorded one; or put the
     atomic into a func that stores the slot, with a ``@wp.func_replay`` that reads it.
@@ -94,7 +94,7 @@ class AdAtomicIndex(Rule):
                 yield self.at(
                     function,
                     access.node,
-                    f"the index into '{access.root}' comes from an atomic operation, which the backward pass does not repeat",
+                    f"the index into '{access.root}' comes from an atomic, which the backward pass does not repeat",
                 )
 
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class AdComponentStore(Rule):
     """One component of an array's element is stored in a differentiated kernel.
 
-    What it finds: ``p[i].z = value`` or ``p[i][2] = value`` with a differentiated value, in a kernel that a tape records
-    or a func that it calls. For projects that support Warp older than 1.14, where this was put right.
+    What it finds: ``p[i].z = value`` or ``p[i][2] = value`` with a differentiated value, in a kernel that a tape
+    records or a func that it calls. For projects that support Warp older than 1.14, where this was put right.
 
     Why it matters: before Warp 1.14 such a store passed no gradient to the value, without a message.
 

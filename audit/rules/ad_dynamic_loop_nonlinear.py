@@ -123,6 +123,6 @@ class AdDynamicLoopNonlinear(Rule):
                 yield self.at(
                     function,
                     stale.node,
-                    f"the derivative here needs '{stale.name}' as the loop on line {stale.loop.lineno} {where} it, which "
-                    "the backward pass does not have",
+                    f"the derivative here needs '{stale.name}' as the loop on line {stale.loop.lineno} {where} it, "
+                    "which the backward pass does not have",
                 )

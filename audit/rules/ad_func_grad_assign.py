@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from warp_audit.audit.rule import Finding, Place, Rule, Safety
 from warp_audit.audit.edits import Replace
+from warp_audit.audit.rule import Finding, Place, Rule, Safety
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 class AdInplaceMulDiv(Rule):
     """An array's element is multiplied or divided in place in a differentiated kernel.
 
-    What it finds: in a kernel that a tape records, or a func that it calls: ``a[i] *= v``, ``a[i] /= v`` and the like on
-    a floating-point array, where ``v`` is itself differentiated.
+    What it finds: in a kernel that a tape records, or a func that it calls: ``a[i] *= v``, ``a[i] /= v`` and the like
+    on a floating-point array, where ``v`` is itself differentiated.
 
-    Why it matters: the backward pass needs the value that the element had before, but finds the product. The gradient of
-    ``v`` is wrong, and only the debug log has a word on it.
+    Why it matters: the backward pass needs the value that the element had before, but finds the product. The gradient
+    of ``v`` is wrong, and only the debug log has a word on it.
 
     Instead: compute in a local variable and store once, or write to another array.
     """

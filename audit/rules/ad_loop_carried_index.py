@@ -115,7 +115,9 @@ class AdLoopCarriedIndex(Rule):
             return
         for access in accesses_of_floats(function):
             for definition in index_sources(function, access.indices):
-                behind = next((counters[id(one)] for one in (definition, *definition.sources) if id(one) in counters), None)
+                behind = next(
+                    (counters[id(one)] for one in (definition, *definition.sources) if id(one) in counters), None
+                )
                 if behind is not None:
                     counter, loop = behind
                     yield self.at(

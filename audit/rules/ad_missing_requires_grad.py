@@ -130,7 +130,7 @@ class AdMissingRequiresGrad(Rule):
                         yield self.at(
                             function,
                             launch.node,
-                            f"'{ast.unparse(argument)}' has no gradient storage, so nothing before this launch gets a gradient",
+                            f"'{ast.unparse(argument)}' has no gradient storage: nothing before this gets a gradient",
                             f"the launch on line {source.node.lineno} writes it",
                             fix=self._fix(function, fact),
                         )

@@ -24,8 +24,8 @@ class AdNumpyDetour(Rule):
     What it finds: an array made, filled or assigned inside of a tape's block from ``y.numpy()`` or ``y.list()`` of an
     array that a launch on the tape has written.
 
-    Why it matters: the tape records launches, not what NumPy does. The new array is a start of its own: the gradients of
-    all that led to it are zero, without a message.
+    Why it matters: the tape records launches, not what NumPy does. The new array is a start of its own: the gradients
+    of all that led to it are zero, without a message.
 
     Instead: stay on the device: a slice (``y[1:]``), ``wp.copy``, a kernel; or read values after the block.
     """
@@ -85,12 +85,14 @@ class AdNumpyDetour(Rule):
                 if call.name not in _MAKERS or not recording.holds(call.site):
                     continue
                 source = _source(function, call)
-                root = function.root_name(source) if source is not None else None
+                if source is None:
+                    continue
+                root = function.root_name(source)
                 if root in written and written[root] < call.site.order and _is_recorded(recording):
                     yield self.at(
                         function,
                         call.node,
-                        f"'{ast.unparse(source)}' comes back as a new array here, which the tape does not connect with it",  # type: ignore[arg-type]
+                        f"'{ast.unparse(source)}' comes back as a new array, which the tape does not connect with it",
                     )
 
 

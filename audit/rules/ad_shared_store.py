@@ -83,7 +83,7 @@ class AdSharedStore(Rule):
                 yield self.at(
                     kernel,
                     touch.node,
-                    f"several threads store their own value to the same element of '{touch.root}', which is differentiated",
+                    f"several threads store a differentiated value of their own to one element of '{touch.root}'",
                 )
 
 

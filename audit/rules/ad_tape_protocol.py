@@ -25,11 +25,11 @@ class AdTapeProtocol(Rule):
     """A backward pass adds to gradients, or runs over launches, that an earlier one has left.
 
     What it finds: ``tape.backward`` in a loop that never clears the gradients of arrays made before the loop; a second
-    ``tape.backward`` behind a read of the gradients, without clearing them; a tape that records in a loop again and again
-    without ``tape.reset()``.
+    ``tape.backward`` behind a read of the gradients, without clearing them; a tape that records in a loop again and
+    again without ``tape.reset()``.
 
-    Why it matters: Warp adds to the gradients that are there, and runs every launch that the tape holds. From the second
-    time on the gradients are sums over all passes, without a message.
+    Why it matters: Warp adds to the gradients that are there, and runs every launch that the tape holds. From the
+    second time on the gradients are sums over all passes, without a message.
 
     Instead: call ``tape.zero()`` after each use of the gradients, and ``tape.reset()`` before a tape records anew, or
     make a new tape.
@@ -244,7 +244,9 @@ def _from_outside(function: HostFunction, argument: ast.expr, loop: Loop) -> boo
     """Whether an array that is not known is one that the loop does not make anew."""
     definition = function.flow.uses.get(argument)
     if definition is None:
-        return isinstance(argument, ast.Attribute) and isinstance(argument.value, ast.Name) and argument.value.id == "self"
+        return (
+            isinstance(argument, ast.Attribute) and isinstance(argument.value, ast.Name) and argument.value.id == "self"
+        )
     if definition.kind == "parameter":
         return True
     return definition.site is not None and not _within(definition.site, loop) and definition.kind == "assign"

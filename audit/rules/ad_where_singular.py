@@ -97,7 +97,7 @@ class AdWhereSingular(Rule):
                     yield self.at(
                         function,
                         call,
-                        f"{singular} is differentiated also where the condition turns it down, so that the gradient is NaN",
+                        f"{singular} is differentiated also where the condition turns it down: the gradient is NaN",
                     )
 
 
@@ -162,7 +162,12 @@ def _harmless(function: DeviceFunction, argument: ast.expr) -> bool:
     """Whether an argument is kept away from where the derivative fails."""
     while isinstance(argument, ast.Name):
         definition = function.flow.uses.get(argument)
-        if definition is None or definition.kind != "assign" or definition.value is None or definition.index is not None:
+        if (
+            definition is None
+            or definition.kind != "assign"
+            or definition.value is None
+            or definition.index is not None
+        ):
             return definition is not None and definition.kind in ("phi", "loop_phi")
         argument = definition.value
     if isinstance(argument, ast.BinOp) and isinstance(argument.op, ast.Add):

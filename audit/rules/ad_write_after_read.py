@@ -24,8 +24,8 @@ class AdWriteAfterRead(Rule):
     before, where the derivative needs what was read: it went into a product, a function that is not linear, or the
     condition of the store.
 
-    Why it matters: the backward pass does not store what the kernel read. It reads the array again, finds the new value,
-    and the gradient is wrong without a message (``wp.config.verify_autograd_array_access`` tells at run time).
+    Why it matters: the backward pass does not store what the kernel read. It reads the array again, finds the new
+    value, and the gradient is wrong without a message (``wp.config.verify_autograd_array_access`` tells at run time).
 
     Instead: write the result to another array.
     """

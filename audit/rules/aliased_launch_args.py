@@ -97,7 +97,27 @@ def _conflict(kernel: DeviceFunction, written: str, read: str) -> bool:
     reads = {_key(kernel, access) for access in kernel.accesses if access.root == read and access.reads}
     if not reads:  # in a func: what it reads is not the element that it is given
         return bool(writes) and _passed_whole(kernel, read)
-    return bool(writes) and not reads <= writes
+    if not writes or reads <= writes:
+        return False
+    private = _private(kernel, written, writes=True)
+    return not (private and private == _private(kernel, read, writes=False))
+
+
+def _private(kernel: DeviceFunction, name: str, writes: bool) -> frozenset[tuple[int, int]]:
+    """The axes that all accesses index by one thread coordinate each, if these are all coordinates: a thread then keeps
+    to elements of its own."""
+    common: frozenset[tuple[int, int]] | None = None
+    for access in kernel.accesses:
+        if access.root != name or not (access.writes if writes else access.reads):
+            continue
+        axes = set()
+        for axis, index in enumerate(access.indices):
+            atom = kernel.symbols.form(index).single()
+            if atom is not None and atom[0] == "tid":
+                axes.add((axis, atom[1]))
+        common = frozenset(axes) if common is None else common & axes
+    coordinates = {coordinate for _, coordinate in common or ()}
+    return common if common and len(coordinates) == (kernel.tid_arity or 0) else frozenset()
 
 
 def _key(kernel: DeviceFunction, access: Access) -> tuple[Form, ...]:

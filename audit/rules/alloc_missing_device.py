@@ -33,6 +33,7 @@ class AllocMissingDevice(Rule):
     references = ("newton-physics/newton#1544",)
     fix_safety = Safety.SAFE
     calls = frozenset(("zeros", "ones", "empty", "full", "array"))
+    opt_in = True
     BAD = (
         """
         class Sensor:
@@ -78,6 +79,9 @@ class AllocMissingDevice(Rule):
         if not chosen:
             return
         for call in made:
+            statement = call.site.statement
+            if not isinstance(statement, ast.Assign) or statement.value is not call.node:
+                continue  # handed on at once, as to `wp.copy`, which takes any device
             fact = function.array(call.node)
             if fact is None or not fact.default_device or scoped(function, call.site):
                 continue

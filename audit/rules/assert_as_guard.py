@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class AssertAsGuard(Rule):
     """An ``assert`` in a kernel is all that keeps an index in bounds.
 
-    What it finds: an ``assert`` that compares a value which is then used as an index, where no test does the same.
+    What it finds: an ``assert`` that compares a value, not a thread coordinate, with the length of an array that it then
+    indexes, where no test does the same.
 
     Why it matters: asserts are compiled only in debug mode. In a release build nothing guards the access.
 
@@ -51,6 +52,8 @@ class AssertAsGuard(Rule):
         for statement in asserts:
             site = function.flow.steps[statement]
             tested = _tested(function, statement.test)
+            if not tested:
+                continue
             for access in function.accesses:
                 if access.site.order <= site.order:
                     continue
@@ -67,9 +70,11 @@ class AssertAsGuard(Rule):
 
 
 def _tested(function: DeviceFunction, test: ast.expr) -> set[Atom]:
+    """The values that an assert keeps below a length."""
     found: set[Atom] = set()
     for part in ast.walk(test):
         if isinstance(part, ast.Compare):
-            for side in (part.left, *part.comparators):
-                found |= {atom for atom in function.symbols.form(side).atoms if atom[0] not in ("shape", "size")}
+            atoms = {atom for side in (part.left, *part.comparators) for atom in function.symbols.form(side).atoms}
+            if any(atom[0] in ("shape", "size") for atom in atoms):
+                found |= {atom for atom in atoms if atom[0] not in ("shape", "size", "tid")}
     return found

@@ -29,6 +29,7 @@ class AtomicAppendUnchecked(Rule):
     severity = Severity.ERROR
     confidence = Confidence.HIGH
     references = ("newton-physics/newton#1375",)
+    opt_in = True
     BAD = (
         """
         @wp.func

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from warp_audit.audit.edits import Place, Safety, Wrap
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.bounds import guards_on
-from warp_audit.audit.source.batches import own_wraps, wrapped_tables
+from warp_audit.audit.source.batches import own_wraps, wrapped_tables, written_tables
 from warp_audit.audit.source.symbolic import Form
 from warp_audit.diagnostic import Confidence, Severity
 
@@ -63,7 +63,8 @@ class BroadcastBatchIndex(Rule):
     )
 
     def kernel(self, kernel: DeviceFunction) -> Iterator[Finding]:
-        wrapped = wrapped_tables(kernel.module)
+        rows = written_tables(kernel.module)
+        wrapped = {name: line for name, line in wrapped_tables(kernel.module).items() if name not in rows}
         if not wrapped:
             return
         aliases = {form for _, form in own_wraps(kernel)}

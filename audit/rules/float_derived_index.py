@@ -34,6 +34,7 @@ class FloatDerivedIndex(Rule):
     severity = Severity.WARNING
     confidence = Confidence.MEDIUM
     references = ("google-deepmind/mujoco_warp#510",)
+    opt_in = True
     BAD = (
         """
         @wp.func

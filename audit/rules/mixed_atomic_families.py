@@ -66,6 +66,8 @@ class MixedAtomicFamilies(Rule):
     )
 
     def kernel(self, kernel: DeviceFunction) -> Iterator[Finding]:
+        if not any(effect.atomics for effect in kernel.effects.values()):
+            return
         first: dict[str, tuple[str, Touch]] = {}
         reported: set[str] = set()
         for touch in races.touches(kernel):
@@ -89,4 +91,3 @@ def _family(touch: Touch) -> str | None:
         return _FAMILIES.get(access.builtin)
     operator = getattr(access.site.statement, "op", None)
     return "sum" if isinstance(operator, (ast.Add, ast.Sub)) else None
-

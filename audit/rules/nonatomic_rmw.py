@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from warp_audit.audit.rule import Finding, Fix, Place, Rule, Safety
 from warp_audit.audit.edits import Replace
+from warp_audit.audit.rule import Finding, Fix, Place, Rule, Safety
 from warp_audit.audit.source import races
 from warp_audit.audit.source.types import Scalar, element
 from warp_audit.diagnostic import Confidence, Severity
@@ -48,7 +48,9 @@ class NonatomicRmw(Rule):
     BAD = (
         """
         @wp.kernel
-        def count(cluster: wp.array(dtype=int), p: wp.array(dtype=float), n: wp.array(dtype=int), q: wp.array(dtype=float)):
+        def count(
+            cluster: wp.array(dtype=int), p: wp.array(dtype=float), n: wp.array(dtype=int), q: wp.array(dtype=float)
+        ):
             i = wp.tid()
             k = cluster[i]
             q[k] *= p[i]  # error: WPA301
@@ -123,6 +125,8 @@ class NonatomicRmw(Rule):
     )
 
     def kernel(self, kernel: DeviceFunction) -> Iterator[Finding]:
+        if not any((effect.reads and effect.writes) or effect.atomics for effect in kernel.effects.values()):
+            return
         changed = [touch for touch in races.touches(kernel) if self._updates(touch)]
         if not changed or races.orders_itself(kernel):
             return
@@ -193,7 +197,7 @@ def _taken_for_unique(kernel: DeviceFunction) -> set[tuple[Form, ...]]:
 
 
 def _gathers(touch: Touch) -> bool:
-    """Whether an index is a table's element as it is, and the update one that a list of distinct indices hardly asks for.
+    """Whether an index is a table's element as it is, and the update not one for a list of distinct indices.
 
     A table of offsets has something added to its elements; scaling by one number for all is done to the members
     of a list; a loop over a thread's own range goes through what belongs to the thread.

@@ -81,6 +81,8 @@ class ReadAfterAtomic(Rule):
     )
 
     def kernel(self, kernel: DeviceFunction) -> Iterator[Finding]:
+        if not any(effect.reads and effect.atomics for effect in kernel.effects.values()):
+            return
         touches = races.touches(kernel)
         atomics = [touch for touch in touches if touch.access.atomic]
         if not atomics or races.orders_itself(kernel):

@@ -73,6 +73,8 @@ class ScatterMayAlias(Rule):
     )
 
     def kernel(self, kernel: DeviceFunction) -> Iterator[Finding]:
+        if not any(effect.writes for effect in kernel.effects.values()):
+            return
         touches = races.touches(kernel)
         axes: frozenset[int] | None = None
         for touch in touches:
@@ -86,7 +88,7 @@ class ScatterMayAlias(Rule):
                 yield self.at(
                     kernel,
                     touch.node,
-                    f"the index into '{touch.root}' comes from a table; threads with the same index overwrite each other",
+                    f"the index into '{touch.root}' comes from a table; threads with one index overwrite each other",
                 )
 
 

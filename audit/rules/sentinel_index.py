@@ -38,9 +38,9 @@ class SentinelIndex(Rule):
         def climb(up: wp.array(dtype=int), mass: wp.array(dtype=float), load: wp.array(dtype=float)):
             i = wp.tid()
             p = up[i]
-            w = mass[p]  # error: WPA210
             if p != NONE:
-                wp.atomic_add(load, p, w)
+                wp.atomic_add(load, p, 1.0)
+            load[i] += mass[p]  # error: WPA210
         """,
     )
     GOOD = (
@@ -74,6 +74,8 @@ class SentinelIndex(Rule):
                     bare.append((access, index, atom))
         reported: set[ast.stmt] = set()
         for access, index, atom in bare:
+            if access.site.order <= function.flow.sites[tested[atom]].order:
+                continue  # the test comes later: it may be about another thing
             if atom in guarded and access.site.statement not in reported and not _settled(function, access, atom, tested):
                 reported.add(access.site.statement)
                 yield self.at(

@@ -79,6 +79,8 @@ class StoreAtomicMix(Rule):
     )
 
     def kernel(self, kernel: DeviceFunction) -> Iterator[Finding]:
+        if not any(effect.writes and effect.atomics for effect in kernel.effects.values()):
+            return
         touches = races.touches(kernel)
         roots = {touch.root for touch in touches if touch.access.atomic}
         stores = [touch for touch in touches if touch.access.writes and touch.root in roots]
@@ -108,7 +110,7 @@ def _meet(store: Touch, atomic: Touch, axes: frozenset[int]) -> bool:
 
 
 def _leaves(store: Touch) -> bool:
-    """Whether all threads that come to the element store and return: the condition tells elements apart, not threads."""
+    """Whether all threads that come to the element store and return: the condition tells no threads apart."""
     frame = store.frames[-1]
     if len(store.frames) > 1 or not frame.site.guards:
         return False

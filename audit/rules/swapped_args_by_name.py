@@ -61,6 +61,10 @@ class SwappedArgsByName(Rule):
         def mirrored(a: float, b: float):
             return a - b
 
+        @wp.func
+        def between(body_0: float, body_1: float):
+            return body_0 - mirrored(body_1, body_0)
+
         @wp.kernel
         def push(stiffness: float, damping: float, x: wp.array(dtype=float), a: float, b: float):
             i = wp.tid()
@@ -114,6 +118,14 @@ def _name(node: ast.expr) -> str | None:
     return _name(node.value) if isinstance(node, ast.Subscript) else None
 
 
+def _telling(one: str, other: str) -> bool:
+    """Whether two names are about different things: `a` and `b`, `row` and `col`, `body_0` and `body_1` trade places
+    on purpose."""
+    if min(len(one), len(other)) < 4:
+        return False
+    return len(one) != len(other) or sum(a != b for a, b in zip(one, other, strict=True)) > 1
+
+
 def _swapped(parameters: list[Parameter], given: list[ast.expr]) -> tuple[int, int] | None:
     """The places of two arguments that have each other's names, for parameters of one type."""
     names = [_name(argument) for argument in given[: len(parameters)]]
@@ -121,6 +133,8 @@ def _swapped(parameters: list[Parameter], given: list[ast.expr]) -> tuple[int, i
     for index, name in enumerate(names):
         other = places.get(name) if name is not None else None
         if other is None or not index < other < len(names) or names[other] != parameters[index].name:
+            continue
+        if name is None or not _telling(name, parameters[index].name):
             continue
         if parameters[index].type == parameters[other].type and names.count(name) == names.count(names[other]) == 1:
             return index, other

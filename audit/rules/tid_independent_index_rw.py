@@ -81,6 +81,8 @@ class TidIndependentIndexRw(Rule):
     )
 
     def kernel(self, kernel: DeviceFunction) -> Iterator[Finding]:
+        if not any(effect.reads and effect.writes for effect in kernel.effects.values()):
+            return
         touches = races.touches(kernel)
         written = {touch.root for touch in touches if touch.access.what == "write"}
         reads = [touch for touch in touches if touch.access.what == "read" and touch.root in written]
@@ -98,7 +100,7 @@ class TidIndependentIndexRw(Rule):
                     kernel,
                     touch.node,
                     f"threads that differ in a coordinate only read and write the same element of '{touch.root}'",
-                    f"it is read on line {read.access.node.lineno}, maybe before and maybe after another thread's store",
+                    f"it is read on line {read.access.node.lineno}, before or after another thread's store",
                 )
 
 

@@ -64,6 +64,9 @@ class UnclampedDeviceCount(Rule):
                 counts = [limit for limit in limits if _is_count(limit)]
                 if not counts or len(counts) < len(limits):
                     continue
+                lows = [bound.limit for bound in function.symbols.lower_bounds(form, access.site)]
+                if any(low.terms for low in lows):
+                    continue  # a row of a table: its start and its end are read alike
                 counter = counts[0].atoms[0][1]
                 if counter == access.root:
                     continue

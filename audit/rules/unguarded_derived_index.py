@@ -98,6 +98,16 @@ class UnguardedDerivedIndex(Rule):
                 break
 
 
+def _minds_the_end(kernel: DeviceFunction, root: str, axis: int) -> bool:
+    """Whether a loop of the kernel ends at the array's extent: then its last block is partial."""
+    extent = ("shape", root, axis)
+    for loop in kernel.flow.steps:
+        if isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call) and loop.iter.args:
+            if any(extent in kernel.symbols.form(argument).all_atoms() for argument in loop.iter.args):
+                return True
+    return False
+
+
 def _offset(form: Form) -> Atom | None:
     """The coordinate of ``i + c``."""
     if form.constant > 0 and len(form.terms) == 1:
@@ -128,6 +138,8 @@ def _is_row_table(kernel: DeviceFunction, access: Access, form: Form) -> bool:
 
 def _launched_to_the_end(kernel: DeviceFunction, access: Access, axis: int, tid: Atom, form: Form) -> bool:
     """Whether a launch of the file takes as many threads as the array, or one that the same size was given to, is long."""
+    if form.constant == 0 and _minds_the_end(kernel, access.root, axis):
+        return True
     for launch in kernel.module.launches_of(kernel):
         extents = launch.extents
         if launch.rank is None:

@@ -242,9 +242,13 @@ def _made(function: HostFunction, node: ast.Call) -> ArrayFact | None:
         if name == ".flatten":
             return replace(base, ndim=1, shape=None)
         if name == ".view":
-            return replace(base, dtype=annotation_type(call.argument("dtype", 0), function.scope), shape=None)
-        if name == ".reshape" and node.args:
-            ndim = rank_of(function, node.args[0]) if len(node.args) == 1 else len(node.args)
+            dtype = annotation_type(call.argument("dtype", 0), function.scope)
+            same = base.dtype is not None and dtype is not None and components(base.dtype) == components(dtype)
+            return replace(base, dtype=dtype, ndim=base.ndim if same else None, shape=None)
+        if name == ".reshape":
+            shape = call.argument("shape", 0)
+            several = len(node.args) > 1
+            ndim = len(node.args) if several else rank_of(function, shape) if shape is not None else None
             return replace(base, ndim=ndim, shape=None)
         return replace(base, shape=None) if name == ".transpose" else base
     return None

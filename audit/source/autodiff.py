@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from warp_audit.audit.source import reach
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from warp_audit.audit.source.device import DeviceFunction
     from warp_audit.audit.source.host import Launch
     from warp_audit.audit.source.module import Module
@@ -51,7 +53,21 @@ def differentiated_kernels(module: Module) -> dict[DeviceFunction, list[Launch]]
                 for kernel in launch.kernels:
                     if kernel.enable_backward:
                         found.setdefault(kernel, []).append(launch)
+        for kernel in _checked(module):
+            if kernel.enable_backward:
+                found.setdefault(kernel, [])
     return found
+
+
+def _checked(module: Module) -> Iterator[DeviceFunction]:
+    """Kernels that the file gives to ``warp.autograd``: ``gradcheck``, ``jacobian`` and the like."""
+    if "autograd" not in module.text:
+        return
+    for function in module.host_functions:
+        for call in function.calls:
+            given = call.argument("function", 0) if call.name.startswith("warp.autograd.") else None
+            if given is not None:
+                yield from reach.kernels(given, function.scope, function.flow).kernels
 
 
 def differentiated_functions(module: Module) -> set[DeviceFunction]:

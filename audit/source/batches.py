@@ -20,7 +20,7 @@ def wrapped_tables(module: Module) -> dict[str, int]:
         if "%" in module.text:
             for function in module.device_functions:
                 for access in function.accesses:
-                    if access.indices and _wraps(function.symbols.form(access.indices[0]), access.root):
+                    if len(access.root) > 2 and access.indices and _wraps(function.symbols.form(access.indices[0]), access.root):
                         found.setdefault(access.root, access.node.lineno)
     return found
 

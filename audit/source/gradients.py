@@ -15,18 +15,23 @@ from warp_audit.audit.source.types import Array, Matrix, Quaternion, Scalar, Str
 if TYPE_CHECKING:
     from warp_audit.audit.source.constants import Constant
     from warp_audit.audit.source.device import Access, DeviceFunction
-    from warp_audit.audit.source.flow import Def, Loop
+    from warp_audit.audit.source.flow import Def
     from warp_audit.audit.source.module import Module
 
-_LINEAR_BUILTINS = frozenset(
-    "float float16 float32 float64 neg copy where select transpose vector matrix quaternion transformation "
-    "quat transform spatial_top spatial_bottom trace get_diag diag cw_neg transform_get_translation "
-    "transform_get_rotation add sub cast".split()
-)
-_DISCRETE = frozenset("int int8 int16 int32 int64 uint8 uint16 uint32 uint64 bool sign floor ceil round rint trunc len "
-                      "print printf type isnan isinf isfinite expect_eq expect_near tid".split())  # fmt: skip
-_BILINEAR = frozenset("mul dot cross outer cw_mul ddot quat_rotate quat_rotate_inv transform_point transform_vector "
-                      "transform_multiply skew matmul mod div cw_div".split())  # fmt: skip
+_LINEAR_BUILTINS = frozenset((
+    "float", "float16", "float32", "float64", "neg", "copy", "transpose", "vector", "matrix", "quaternion",
+    "transformation", "quat", "transform", "spatial_top", "spatial_bottom", "trace", "get_diag", "diag", "cw_neg",
+    "transform_get_translation", "transform_get_rotation", "add", "sub", "cast",
+))  # fmt: skip
+_DISCRETE = frozenset((
+    "int", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool", "sign", "floor", "ceil",
+    "round", "rint", "trunc", "len", "print", "printf", "type", "isnan", "isinf", "isfinite", "expect_eq",
+    "expect_near", "tid",
+))  # fmt: skip
+_BILINEAR = frozenset((
+    "mul", "dot", "cross", "outer", "cw_mul", "ddot", "quat_rotate", "quat_rotate_inv", "transform_point",
+    "transform_vector", "transform_multiply", "skew", "matmul", "mod", "div", "cw_div",
+))  # fmt: skip
 _COMPOSITE = ("vec", "mat", "quat", "transform", "spatial_vector", "spatial_matrix")
 _GRADIENT_FLAGS = ("requires_grad", "grad")
 _MAX_UNROLL = 16
@@ -113,7 +118,7 @@ class Gradients:
         if isinstance(node, ast.Name):
             definition = self.function.flow.uses.get(node)
             return definition is not None and self.active_def(definition)
-        access = self._reads.get(node)  # type: ignore[call-overload]
+        access = self._reads.get(node)
         if access is not None:
             return is_float(access.type.dtype) and access.root not in self._without_gradient
         if isinstance(node, ast.Call):
@@ -222,9 +227,8 @@ class Gradients:
         """The needs behind one read of a name; ``p *= x`` reads ``p`` as its target."""
         parent = self.parents.get(read)
         if isinstance(parent, ast.AugAssign) and parent.target is read:
-            if isinstance(parent.op, (ast.Mult, ast.Div)) and self.active(parent.value):
-                yield Need(parent, parent)
-            elif isinstance(parent.op, ast.Pow):
+            scaled = isinstance(parent.op, (ast.Mult, ast.Div)) and self.active(parent.value)
+            if scaled or isinstance(parent.op, ast.Pow):
                 yield Need(parent, parent)
             else:
                 yield from self._follow(parent, parent.value, seen, control)
@@ -275,7 +279,7 @@ class Gradients:
             return bool(call.args) and node is not call.args[0]
         if name in _DISCRETE or name.startswith(("atomic_", "rand", "tile_")):
             return False
-        if name in _LINEAR_BUILTINS or name.startswith(_COMPOSITE) and not _computes(name):
+        if name in _LINEAR_BUILTINS or (name.startswith(_COMPOSITE) and not _computes(name)):
             return True
         if name in _BILINEAR:
             return None if any(self.active(other) for other in call.args if other is not node) else True

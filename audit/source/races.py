@@ -74,7 +74,9 @@ _UNKNOWN = Dependence(unknown=True)
 class Threads:
     """How the values of one body depend on the thread, for one way of calling it."""
 
-    def __init__(self, function: DeviceFunction, arguments: dict[str, Dependence], ignored: tuple[Form, ...] = ()) -> None:
+    def __init__(
+        self, function: DeviceFunction, arguments: dict[str, Dependence], ignored: tuple[Form, ...] = ()
+    ) -> None:
         self.function = function
         self.arguments = arguments
         self._ignored = ignored
@@ -139,7 +141,7 @@ class Threads:
         return inner
 
     def _whole(self, node: ast.expr, inner: Dependence) -> Dependence:
-        """Of a number made whole: one that was computed from elements of arrays may come out the same for many threads."""
+        """Of a number made whole: one computed from elements of arrays may come out the same for many threads."""
         type = self.function.type_of(node)
         if not inner.gathered or not isinstance(type, Scalar) or not type.name.startswith("float"):
             return inner
@@ -162,7 +164,15 @@ class Threads:
                 return NOTHING
             base = base.value
             if self.function.array_type(base) is not None:
-                return replace(inner, own=frozenset(), quotients=frozenset(), remainders=frozenset(), gathered=True, shifted=False, quantized=False)
+                return replace(
+                    inner,
+                    own=frozenset(),
+                    quotients=frozenset(),
+                    remainders=frozenset(),
+                    gathered=True,
+                    shifted=False,
+                    quantized=False,
+                )
         return inner
 
     def of_def(self, definition: Def) -> Dependence:
@@ -475,7 +485,7 @@ def axes_of(kernel: DeviceFunction) -> frozenset[int]:
 
 
 def _single(kernel: DeviceFunction) -> frozenset[int]:
-    """The coordinates that have one value in every launch of the file, or are named as not used and seen to have more."""
+    """The coordinates with one value in every launch of the file, and those named as not used."""
     one: frozenset[int] | None = None
     many: frozenset[int] = frozenset()
     for launch in kernel.module.launches_of(kernel):
@@ -524,7 +534,9 @@ def _synchronizes(function: DeviceFunction, depth: int) -> bool:
         if callee is None or callee is function:
             continue
         if callee.kind == "native":
-            snippet = callee.decorator.args[0] if isinstance(callee.decorator, ast.Call) and callee.decorator.args else None
+            snippet = (
+                callee.decorator.args[0] if isinstance(callee.decorator, ast.Call) and callee.decorator.args else None
+            )
             text = callee.constant(snippet)
             if not isinstance(text, str) or "sync" in text:
                 return True

@@ -63,7 +63,9 @@ class Recording:
     @property
     def goes_back(self) -> bool:
         """Whether a backward pass is to be expected."""
-        return self.tape is None or bool(self.backwards) or "backward" not in self.function.module.text or self._given_away
+        return (
+            self.tape is None or bool(self.backwards) or "backward" not in self.function.module.text or self._given_away
+        )
 
     @property
     def _given_away(self) -> bool:
@@ -202,7 +204,7 @@ def flagged_later(function: HostFunction) -> set[str | None]:
 
 
 def overwritten(call: HostCall, function: HostFunction) -> ast.expr | None:
-    """The array whose elements a host call replaces: ``x.fill_()``, ``x.zero_()``, ``x.assign()``, ``wp.copy(x, y)``."""
+    """The array whose elements a host call replaces: ``x.fill_()``, ``x.assign()``, ``wp.copy(x, y)``."""
     if call.name in (".fill_", ".zero_", ".assign"):
         return call.receiver
     if call.name == "warp.copy":

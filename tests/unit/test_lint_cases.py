@@ -17,7 +17,11 @@ from warp_audit.audit.source.project import Project
 CASES = Path(__file__).resolve().parents[3] / "shared" / "cases" / "lint"
 FILES = sorted(CASES.rglob("*.py")) if CASES.is_dir() else []
 NAMES = {name: rule.slug for rule in all_rules() for name in (rule.slug, *rule.aliases)}
-SECOND_FAULTS: set[tuple[str, int, str]] = set()
+SECOND_FAULTS: set[tuple[str, int, str]] = {
+    # `n = width[0]`, a counter on the device, is all that bounds reads of `src` and writes of `dst`.
+    ("loop-var-after-loop.py", 14, "unclamped-device-count"),
+    ("loop-var-after-loop.py", 24, "unclamped-device-count"),
+}
 """Unmarked lines with a second true fault: file, line, rule."""
 
 
