@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
+from warp_audit.audit.source.bounds import clamped
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import Access, DeviceFunction, Parameter
     from warp_audit.audit.source.host import Launch
-    from warp_audit.audit.source.symbolic import Form
 
 class AliasedLaunchArgs(Rule):
     """A launch reads and writes one array through two parameters, at different elements.
@@ -93,41 +93,44 @@ def _conflict(kernel: DeviceFunction, written: str, read: str) -> bool:
     effects = kernel.effects
     if written not in effects or read not in effects or not effects[written].writes or not effects[read].reads:
         return False
-    writes = {_key(kernel, access) for access in kernel.accesses if access.root == written and access.writes}
-    reads = {_key(kernel, access) for access in kernel.accesses if access.root == read and access.reads}
-    if not reads:  # in a func: what it reads is not the element that it is given
-        return bool(writes) and _passed_whole(kernel, read)
-    if not writes or reads <= writes:
+    writes = [access for access in kernel.accesses if access.root == written and access.writes]
+    reads = [access for access in kernel.accesses if access.root == read and access.reads]
+    if not writes:
         return False
-    private = _private(kernel, written, writes=True)
-    return not (private and private == _private(kernel, read, writes=False))
+    if not reads:
+        return _func_reads_around(kernel, read)
+    return any(_is_beside(kernel, one, other) for one in reads for other in writes)
 
 
-def _private(kernel: DeviceFunction, name: str, writes: bool) -> frozenset[tuple[int, int]]:
-    """The axes that all accesses index by one thread coordinate each, if these are all coordinates: a thread then keeps
-    to elements of its own."""
-    common: frozenset[tuple[int, int]] | None = None
-    for access in kernel.accesses:
-        if access.root != name or not (access.writes if writes else access.reads):
+def _is_beside(kernel: DeviceFunction, read: Access, write: Access) -> bool:
+    """Whether a read is at a neighbour of the element that is written: a constant away, or clamped."""
+    if len(read.indices) != len(write.indices):
+        return False
+    beside = False
+    for one, other in zip(read.indices, write.indices, strict=True):
+        away, here = kernel.symbols.form(one), kernel.symbols.form(other)
+        if away == here:
             continue
-        axes = set()
-        for axis, index in enumerate(access.indices):
-            atom = kernel.symbols.form(index).single()
-            if atom is not None and atom[0] == "tid":
-                axes.add((axis, atom[1]))
-        common = frozenset(axes) if common is None else common & axes
-    coordinates = {coordinate for _, coordinate in common or ()}
-    return common if common and len(coordinates) == (kernel.tid_arity or 0) else frozenset()
+        coordinates = {atom for atom in here.atoms if atom[0] == "tid"}
+        if not coordinates & away.all_atoms():
+            return False
+        if not (away.minus(here).is_constant or clamped(away)):
+            return False
+        beside = True
+    return beside
 
 
-def _key(kernel: DeviceFunction, access: Access) -> tuple[Form, ...]:
-    return tuple(kernel.symbols.form(index) for index in access.indices)
-
-
-def _passed_whole(kernel: DeviceFunction, name: str) -> bool:
-    return any(
-        isinstance(argument, ast.Name) and argument.id == name
-        for call, _ in kernel.calls()
-        if kernel.builtin(call) is None
-        for argument in call.args
-    )
+def _func_reads_around(kernel: DeviceFunction, name: str) -> bool:
+    """Whether a func that gets the whole array reads elements around the ones that it is told."""
+    for call, _ in kernel.calls():
+        callee = kernel.callee(call) if kernel.builtin(call) is None else None
+        if callee is None:
+            continue
+        for parameter, argument in zip(callee.parameters, call.args, strict=False):
+            if not isinstance(argument, ast.Name) or argument.id != name:
+                continue
+            for access in callee.accesses:
+                forms = [callee.symbols.form(index) for index in access.indices]
+                if access.root == parameter.name and any(f.terms and (f.constant or clamped(f)) for f in forms):
+                    return True
+    return False

@@ -27,6 +27,7 @@ class InconsistentBatchIndex(Rule):
     severity = Severity.WARNING
     confidence = Confidence.MEDIUM
     references = ("newton-physics/newton#2332", "newton-physics/newton#2474")
+    opt_in = True
     BAD = (
         """
         @wp.kernel

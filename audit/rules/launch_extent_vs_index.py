@@ -29,6 +29,7 @@ class LaunchExtentVsIndex(Rule):
     severity = Severity.ERROR
     confidence = Confidence.MEDIUM
     references = ("google-deepmind/mujoco_warp#589",)
+    opt_in = True
     BAD = (
         """
         @wp.kernel

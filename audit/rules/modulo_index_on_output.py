@@ -30,6 +30,7 @@ class ModuloIndexOnOutput(Rule):
     confidence = Confidence.HIGH
     references = ("google-deepmind/mujoco_warp#824",)
     fix_safety = Safety.UNSAFE
+    opt_in = True
     BAD = (
         """
         @wp.kernel

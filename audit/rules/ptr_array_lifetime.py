@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.host import HostFunction
+
+_OF_AN_OBJECT = re.compile(r"\.ctypes\.data|\.data_ptr\(|\.data\.ptr|_interface__|\.ptr$")
+
 
 class PtrArrayLifetime(Rule):
     """An array is made from a raw pointer of something that does not outlive the function.
@@ -85,6 +89,8 @@ class PtrArrayLifetime(Rule):
 def _owner(pointer: ast.expr) -> ast.Name | None:
     """The name whose memory a pointer expression is of."""
     node: ast.expr = pointer
+    if not _OF_AN_OBJECT.search(ast.unparse(pointer)):
+        return None  # a number, whose owner is not in sight
     while isinstance(node, (ast.Attribute, ast.Call, ast.Subscript)):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node if isinstance(node, ast.Name) else None

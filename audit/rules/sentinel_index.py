@@ -74,8 +74,9 @@ class SentinelIndex(Rule):
                     bare.append((access, index, atom))
         reported: set[ast.stmt] = set()
         for access, index, atom in bare:
-            if access.site.order <= function.flow.sites[tested[atom]].order:
-                continue  # the test comes later: it may be about another thing
+            test = function.flow.sites[tested[atom]]
+            if access.site.order <= test.order or access.site.guards != test.guards[: len(access.site.guards)]:
+                continue  # before the test, or under conditions of its own, which may say the same in other words
             if atom in guarded and access.site.statement not in reported and not _settled(function, access, atom, tested):
                 reported.add(access.site.statement)
                 yield self.at(

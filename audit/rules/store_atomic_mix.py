@@ -104,7 +104,8 @@ class StoreAtomicMix(Rule):
 def _meet(store: Touch, atomic: Touch, axes: frozenset[int]) -> bool:
     if not atomic.shared(axes):
         listed = atomic.scattered(axes) and not atomic.dependence.parted
-        if not listed or atomic.indices == store.indices:
+        # `a[k] += v` on a thread's own element is common; who writes `wp.atomic_add` knows that it is shared.
+        if not listed or (atomic.indices == store.indices and atomic.access.builtin is None):
             return False
     return races.may_meet(store, atomic) and not races.exclusive(store, atomic)
 

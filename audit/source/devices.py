@@ -39,6 +39,7 @@ def kept_device(owner: Scope) -> str | None:
                     value = keyword.value
                     if keyword.arg != "device" or not isinstance(value, ast.Attribute):
                         continue
-                    if isinstance(value.value, ast.Name) and value.value.id == "self" and value.attr in kept:
+                    own = isinstance(value.value, ast.Name) and value.value.id == "self"
+                    if own and value.attr in kept and "torch" not in value.attr:
                         found[owner] = value.attr
     return found[owner]

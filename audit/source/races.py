@@ -72,20 +72,42 @@ _UNKNOWN = Dependence(unknown=True)
 
 
 class Threads:
-    """How the values of one body depend on the thread, for one way of calling it."""
+    """How the values of one body depend on the thread, for one way of calling it.
+
+    Args:
+        function: the body's.
+        caller: the body that the call is in, if it is a func's.
+        given: the call's arguments, by parameter.
+        ignored: values taken to be the same for all threads.
+    """
 
     def __init__(
-        self, function: DeviceFunction, arguments: dict[str, Dependence], ignored: tuple[Form, ...] = ()
+        self,
+        function: DeviceFunction,
+        caller: Threads | None = None,
+        given: dict[str, ast.expr] | None = None,
+        ignored: tuple[Form, ...] = (),
     ) -> None:
         self.function = function
-        self.arguments = arguments
+        self._caller = caller
+        self._given = given or {}
         self._ignored = ignored
+        self._arguments: dict[str, Dependence] = {}
         self._defs: dict[int, Dependence] = {}
         self._partial: dict[int, Dependence] | None = None
 
     def without(self, forms: tuple[Form, ...]) -> Threads:
         """The same with some values taken to be the same for all: what else does a value depend on?"""
-        return Threads(self.function, self.arguments, forms)
+        return Threads(self.function, self._caller, self._given, forms)
+
+    def argument(self, name: str) -> Dependence:
+        """What a parameter depends on; a kernel's are the same for all threads."""
+        found = self._arguments.get(name)
+        if found is None:
+            given = self._given.get(name)
+            known = self._caller is not None and given is not None
+            found = self._arguments[name] = self._caller.of(given) if known else NOTHING  # type: ignore[union-attr, arg-type]
+        return found
 
     def of(self, *nodes: ast.expr) -> Dependence:
         """What expressions depend on, taken together."""
@@ -196,7 +218,7 @@ class Threads:
     def _of_def(self, definition: Def) -> Dependence:
         kind, value = definition.kind, definition.value
         if kind == "parameter":
-            return self.arguments.get(definition.name, NOTHING)
+            return self.argument(definition.name)
         if kind == "assign" and value is not None:
             if definition.index is not None and isinstance(value, ast.Call) and self.function.builtin(value) == "tid":
                 axis = frozenset((definition.index,))
@@ -227,9 +249,23 @@ class Threads:
             return self.of(node.test)
         if not isinstance(node, (ast.For, ast.While)):
             return NOTHING
-        tests = [part.test for part in ast.walk(node) if isinstance(part, (ast.If, ast.While))]
-        found = self.of(*tests)
-        return found.joined(self.of(node.iter)) if isinstance(node, ast.For) else found
+        results = self._partial if self._partial is not None else self._defs
+        found = results.get(id(node))
+        if found is None:
+            results[id(node)] = NOTHING
+            found = self.of(*_tests(self.function, node))
+            if isinstance(node, ast.For):
+                found = found.joined(self.of(node.iter))
+            results[id(node)] = found
+        return found
+
+
+def _tests(function: DeviceFunction, node: ast.For | ast.While) -> list[ast.expr]:
+    """The conditions in a loop, its own too."""
+    cache: dict[ast.AST, list[ast.expr]] = function.__dict__.setdefault("_loop_tests", {})
+    if node not in cache:
+        cache[node] = [part.test for part in ast.walk(node) if isinstance(part, (ast.If, ast.While))]
+    return cache[node]
 
 
 def _items(index: ast.expr) -> list[ast.expr]:
@@ -360,7 +396,7 @@ def _axes_of(atom: Atom, threads: Threads) -> frozenset[int]:
     if atom[0] == "tid":
         return frozenset((atom[1],))
     if atom[0] == "parameter":
-        return threads.arguments.get(atom[1], NOTHING).axes
+        return threads.argument(atom[1]).axes
     if atom[0] in ("loop", "def"):
         for definition in threads.function.flow.defs:
             if id(definition) == atom[1]:
@@ -378,7 +414,7 @@ def touches(kernel: DeviceFunction) -> list[Touch]:
     found: list[Touch] | None = kernel.__dict__.get("_touches")
     if found is None:
         pins = _single(kernel)
-        found = [replace(touch, pins=pins) for touch in _touches(_Way(kernel), kernel.module)]
+        found = [replace(touch, pins=pins) for touch in _touches(_Way(Threads(kernel)), kernel.module)]
         kernel.__dict__["_touches"] = found
     return found
 
@@ -387,8 +423,7 @@ def touches(kernel: DeviceFunction) -> list[Touch]:
 class _Way:
     """How a body was come to from a kernel."""
 
-    function: DeviceFunction
-    arguments: dict[str, Dependence] = field(default_factory=dict)
+    threads: Threads
     names: dict[str, str] = field(default_factory=dict)
     values: dict[str, Form] = field(default_factory=dict)
     rows: dict[str, Row] = field(default_factory=dict)
@@ -397,8 +432,8 @@ class _Way:
 
 
 def _touches(way: _Way, module: Module) -> list[Touch]:
-    function = way.function
-    threads = Threads(function, way.arguments)
+    threads = way.threads
+    function = threads.function
     found: list[tuple[int, Touch]] = []
     for access in function.accesses:
         root = _outer(access.root, way.names, not way.frames)
@@ -411,13 +446,15 @@ def _touches(way: _Way, module: Module) -> list[Touch]:
         for call, site in function.calls():
             callee = function.callee(call) if function.builtin(call) is None else None
             if callee is not None and callee is not function and callee.effects:
-                inner = _into(way, threads, call, callee, site)
-                found += [(site.order, touch) for touch in _touches(inner, module)]
+                inner = _into(way, call, callee, site)
+                if any(root.partition(".")[0] in inner.names for root in callee.effects):
+                    found += [(site.order, touch) for touch in _touches(inner, module)]
     return [touch for _, touch in sorted(found, key=lambda pair: pair[0])]
 
 
-def _into(way: _Way, threads: Threads, call: ast.Call, callee: DeviceFunction, site: Site) -> _Way:
-    function = way.function
+def _into(way: _Way, call: ast.Call, callee: DeviceFunction, site: Site) -> _Way:
+    threads = way.threads
+    function = threads.function
     given = {p.name: a for p, a in zip(callee.parameters, call.args, strict=False)}
     given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg is not None}
     names: dict[str, str] = {}
@@ -427,10 +464,9 @@ def _into(way: _Way, threads: Threads, call: ast.Call, callee: DeviceFunction, s
         outer = _outer(root, way.names, not way.frames) if root is not None else None
         if root is not None and outer is not None:
             names[name] = outer
-            rows[name] = _row(way, threads, root, argument)
+            rows[name] = _row(way, root, argument)
     return _Way(
-        callee,
-        {name: threads.of(argument) for name, argument in given.items()},
+        Threads(callee, threads, given),
         names,
         {name: _translated(function.symbols.form(a), way.names, way.values) for name, a in given.items()},
         rows,
@@ -439,11 +475,14 @@ def _into(way: _Way, threads: Threads, call: ast.Call, callee: DeviceFunction, s
     )
 
 
-def _row(way: _Way, threads: Threads, root: str, argument: ast.expr) -> Row:
+def _row(way: _Way, root: str, argument: ast.expr) -> Row:
     outer = way.rows.get(root.partition(".")[0], NO_ROW)
-    indices = view_indices(way.function, argument)
-    forms = tuple(_translated(way.function.symbols.form(index), way.names, way.values) for index in indices)
-    return Row(outer.indices + forms, outer.dependence.joined(threads.of(*indices)))
+    function = way.threads.function
+    indices = view_indices(function, argument)
+    if not indices:
+        return outer
+    forms = tuple(_translated(function.symbols.form(index), way.names, way.values) for index in indices)
+    return Row(outer.indices + forms, outer.dependence.joined(way.threads.of(*indices)))
 
 
 def _translated(form: Form, names: dict[str, str], values: dict[str, Form]) -> Form:
