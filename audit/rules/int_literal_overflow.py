@@ -15,6 +15,7 @@ from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
+    from warp_audit.audit.source.module import Module
 
 
 _LARGE = re.compile(r"\d{9,}|0x[0-9a-fA-F]{8,}|<<|\*\*|int8|int16")
@@ -69,7 +70,7 @@ class IntLiteralOverflow(Rule):
     )
 
     def device(self, function: DeviceFunction) -> Iterator[Finding]:
-        if not _LARGE.search(function.module.text):
+        if not _may_hold_large(function.module):
             return
         done: set[ast.AST] = set()
         for call, _ in function.calls():
@@ -118,6 +119,13 @@ class IntLiteralOverflow(Rule):
                     yield self.at(
                         function, node, f"{node.value} does not fit the 32 bits that a literal has in a kernel", fix=fix
                     )
+
+
+def _may_hold_large(module: Module) -> bool:
+    found: bool | None = module.__dict__.get("_may_hold_large")
+    if found is None:
+        found = module.__dict__["_may_hold_large"] = _LARGE.search(module.text) is not None
+    return found
 
 
 def _large_names(function: DeviceFunction) -> list[ast.AST]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
@@ -21,7 +22,11 @@ _BINARY: dict[type[ast.operator], Callable[[int, int], int | float]] = {
 _TRANSPARENT = {"warp.constant", "warp.static", "builtins.int", "builtins.float", "builtins.bool", "builtins.tuple"}
 _TRANSPARENT |= {f"warp.{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 _TRANSPARENT |= {"warp.float16", "warp.float32", "warp.float64", "warp.bool"}
-_KNOWN: dict[str, Constant] = {"warp.pi": 3.141592653589793, "warp.PI": 3.141592653589793}
+_KNOWN: dict[str, Constant] = {
+    **dict.fromkeys(("math.pi", "numpy.pi", "warp.pi", "warp.PI"), math.pi),
+    **dict.fromkeys(("math.tau", "warp.tau", "warp.TAU"), math.tau),
+    **dict.fromkeys(("math.e", "numpy.e", "warp.e", "warp.E"), math.e),
+}
 
 
 def constant(node: ast.expr | None, scope: Scope, depth: int = 0) -> Constant | None:
@@ -112,12 +117,12 @@ def _attribute(node: ast.Attribute, scope: Scope, depth: int) -> Constant | None
     name = scope.module.qualified(node, scope)
     if name is None:
         return None
-    if name in _KNOWN:
-        return _KNOWN[name]
     return _imported(name, scope, depth)
 
 
 def _imported(name: str, scope: Scope, depth: int) -> Constant | None:
+    if name in _KNOWN:
+        return _KNOWN[name]
     found = scope.module.project.binding(name, scope.module)
     if found is None:
         return None

@@ -79,6 +79,8 @@ class Module:
 
     def __init__(self, path: Path, text: str, name: str, project: Project) -> None:
         self.path = path
+        self.folder = str(path.absolute().parent)
+        """Where it lies: imports are looked for from there."""
         self.text = text
         self.name = name
         self.project = project
@@ -102,6 +104,10 @@ class Module:
     def lines(self) -> list[str]:
         """The text's lines without their ends, as ``ast`` counts them."""
         return self.text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+
+    def owns(self, name: str) -> bool:
+        """Whether a qualified name is one of the file itself."""
+        return name.startswith(self.name + ".")
 
     @property
     def package(self) -> str:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 # A file that another imports is read only if it is not larger than this; generated tables are.
 _LARGEST = 4_000_000
+# Names that stand for nothing in the project.
+_FOREIGN = ("builtins.", "numpy.", "torch.", "typing.", "math.", "functools.", "os.", "sys.", "time.")
 # How far above a package an import is looked for.
 _LEVELS = 6
 # Packages that are not part of what is checked, where a file of that name beside it is no likely change.
@@ -38,7 +40,9 @@ class Project:
         self._digests: dict[Path, str | None] = {}
         self._names: dict[Path, tuple[str, Path]] = {}
         self._tops: dict[tuple[str, Path], tuple[Path, ...]] = {}
-        self._found: dict[tuple[str, Path], Path | None] = {}
+        self._found: dict[tuple[str, str], Path | None] = {}
+        self._bindings: dict[tuple[str, str], tuple[tuple[Scope, Binding] | None, dict[Path, str | None]]] = {}
+        self._loading = 0
 
     def load(self, path: Path, text: str) -> Module:
         """The module of a file with this text.
@@ -51,7 +55,11 @@ class Project:
         if known is not None and known.text == text:
             return known
         self._modules[key] = None  # what it imports may look at it while it is read
-        module = self._modules[key] = Module(path, text, self._name(path)[0], self)
+        self._loading += 1
+        try:
+            module = self._modules[key] = Module(path, text, self._name(path)[0], self)
+        finally:
+            self._loading -= 1
         return module
 
     def _name(self, path: Path) -> tuple[str, Path]:
@@ -73,7 +81,7 @@ class Project:
 
     def _locate(self, name: str, asking: Module) -> Path | None:
         """The file of an absolute module name, beside the asking file's package or in its folder."""
-        key = (name, asking.path.parent)
+        key = (name, asking.folder)
         if key not in self._found:
             candidates = self._candidates(name, asking)
             self._found[key] = next((candidate for candidate in candidates if candidate.is_file()), None)
@@ -113,7 +121,11 @@ class Project:
                 data = path.read_bytes()
                 self._digests[path] = hashlib.sha256(data).hexdigest()
                 if (b"warp" in data and len(data) <= _LARGEST) or path.name == "__init__.py":
-                    self._modules[path] = Module(path, decode(data), self._name(path)[0], self)
+                    self._loading += 1
+                    try:
+                        self._modules[path] = Module(path, decode(data), self._name(path)[0], self)
+                    finally:
+                        self._loading -= 1
             except (OSError, SourceProblem, SyntaxError, ValueError, RecursionError, MemoryError):
                 pass
         if path not in self._digests:
@@ -128,8 +140,25 @@ class Project:
 
         The longest leading part that names a file is taken as the module; then come classes.
         """
-        if name.startswith(("builtins.", "numpy.", "torch.", "typing.")) or depth > 6:
+        if depth > 6 or name.startswith(_FOREIGN):
             return None
+        key = (name, asking.folder if not asking.owns(name) else str(asking.path))
+        known = self._bindings.get(key)
+        if known is None:
+            outer, asking.dependencies = asking.dependencies, {}
+            try:
+                found = self._binding(name, asking, depth)
+            finally:
+                needed, asking.dependencies = asking.dependencies, outer
+            outer.update(needed)
+            if self._loading or depth:
+                return found  # with a file half read, or a path cut short, the answer is not for good
+            self._bindings[key] = found, needed
+            return found
+        asking.dependencies.update(known[1])
+        return known[0]
+
+    def _binding(self, name: str, asking: Module, depth: int) -> tuple[Scope, Binding] | None:
         parts = name.split(".")
         for cut in range(len(parts) - 1, 0, -1):
             module = self.module_named(".".join(parts[:cut]), asking)
