@@ -91,7 +91,7 @@ class AdStructFlagLate(Rule):
     )
 
     def host(self, function: HostFunction) -> Iterator[Finding]:
-        if "requires_grad" not in function.module.text:
+        if ".requires_grad" not in function.text:
             return
         flags: list[tuple[ast.Attribute, str, int]] = []
         stored: list[tuple[str | None, str, str, int, ast.Attribute]] = []

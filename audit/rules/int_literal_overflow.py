@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from warp_audit.audit.edits import Place, Safety, Wrap
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.constants import constant
+from warp_audit.audit.source.literals import is_literal_variable, settled, whole_number
 from warp_audit.audit.source.types import INT32, Scalar
 from warp_audit.diagnostic import Confidence, Severity
 
@@ -26,8 +27,8 @@ _CASTS = {"int": 32, "int32": 32, "uint32": 32, "int16": 16, "uint16": 16, "int8
 class IntLiteralOverflow(Rule):
     """An integer constant does not fit the type that it has in a kernel.
 
-    What it finds: a literal or constant beyond 32 bits that is not cast to a 64-bit type directly, and a shift of a 32-bit
-    constant past its last bit.
+    What it finds: a literal or constant beyond 32 bits that is not cast to a 64-bit type directly, and a shift by more
+    bits than the type has.
 
     Why it matters: literals are ``int32`` in a kernel. Warp cuts the value to 32 bits, without a word, before it reaches a
     64-bit destination.
@@ -49,13 +50,19 @@ class IntLiteralOverflow(Rule):
             i = wp.tid()
             key[i] = wp.int64(i + BIG)  # error: WPA508
             bits[i] = wp.uint64(1 << 33)  # error: WPA508
+            bits[i] = wp.uint64(1 << 31)  # error: WPA508
             small = wp.uint8(300)  # error: WPA508
             far = 3000000000  # error: WPA508
+            more = i + far
+            last = 2147483647 + 1  # error: WPA508
+            one = 1
+            bits[i] = wp.uint64(one << 40) | wp.uint64(level >> 32)  # error: WPA508
         """,
     )
     GOOD = (
         """
         BIG = wp.constant(wp.int64(1 << 36))
+        LIMIT = 1 << 40
 
         @wp.kernel
         def keys(key: wp.array(dtype=wp.int64), bits: wp.array(dtype=wp.uint64)):
@@ -66,6 +73,8 @@ class IntLiteralOverflow(Rule):
             steps = wp.tile_arange(0, 1 << 40, 1 << 39, dtype=wp.int64)
             mask = wp.uint32(0xFFFFFFFF) ^ wp.uint32(1 << 31)
             top = 1 << 30
+            far = 3000000000
+            key[i] = wp.int64(far) + wp.int64(LIMIT)
         """,
     )
 
@@ -73,18 +82,23 @@ class IntLiteralOverflow(Rule):
         if not _may_hold_large(function.module):
             return
         done: set[ast.AST] = set()
+        widened: set[ast.AST] = set()
         for call, _ in function.calls():
             name = function.builtin(call)
+            if name in ("int64", "uint64"):
+                widened.update(call.args)
             if any(keyword.arg == "dtype" for keyword in call.keywords):
                 done.update(ast.walk(call))
             if len(call.args) == 1 and not call.keywords and name is not None:
                 if name in ("int64", "uint64", "static", "float64", "float32", "float", "constant") or name == "long":
-                    if isinstance(call.args[0], (ast.Constant, ast.UnaryOp)) or name == "static":
+                    if name == "static" or is_literal_variable(function, call.args[0]):
                         done.update(ast.walk(call))
+                        done.add(settled(function, call.args[0]))
                 elif name in _CASTS:
                     yield from self._cast(function, call, name, done)
         for node in (*function.flow.of(ast.BinOp), *_large_names(function)):
-            yield from self._value(function, node, done)
+            yield from self._shift(function, node, done)
+            yield from self._value(function, node, done, widened)
         yield from self._literals(function, done)
 
     def _cast(self, function: DeviceFunction, call: ast.Call, name: str, done: set[ast.AST]) -> Iterator[Finding]:
@@ -96,13 +110,33 @@ class IntLiteralOverflow(Rule):
         if not _fits(value, kind):
             yield self.at(function, call, f"{value} does not fit {kind}, and is cut to its {kind.bits} bits")
 
-    def _value(self, function: DeviceFunction, node: ast.AST, done: set[ast.AST]) -> Iterator[Finding]:
+    def _shift(self, function: DeviceFunction, node: ast.AST, done: set[ast.AST]) -> Iterator[Finding]:
+        if node in done or not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.LShift, ast.RShift)):
+            return
+        kind, distance = function.type_of(node.left), whole_number(function, node.right)
+        if not isinstance(kind, Scalar) or not kind.is_integer or distance is None or distance < kind.bits:
+            return
+        done.update(ast.walk(node))
+        yield self.at(
+            function,
+            node,
+            f"'{ast.unparse(node.left)}' is {kind}, so a shift by {distance} goes past its {kind.bits} bits",
+            "make it a 64-bit value before the shift",
+        )
+
+    def _value(
+        self, function: DeviceFunction, node: ast.AST, done: set[ast.AST], widened: set[ast.AST]
+    ) -> Iterator[Finding]:
         if node in done or not isinstance(node, ast.expr) or function.type_of(node) != INT32:
             return
-        if isinstance(node, ast.BinOp) and not isinstance(node.op, (ast.LShift, ast.Mult, ast.Pow, ast.Add)):
+        if isinstance(node, ast.BinOp) and not isinstance(node.op, (ast.LShift, ast.Mult, ast.Add)):
             return
-        value = function.constant(node)
-        if isinstance(value, int) and not isinstance(value, bool) and not _fits(value, INT32):
+        value = whole_number(function, node)
+        if value is None:
+            return
+        # `1 << 31` is a mask, until it is widened; a sum or product that ends there has passed the largest number.
+        computed = isinstance(node, ast.BinOp) and (not isinstance(node.op, ast.LShift) or node in widened)
+        if not _fits(value, INT32) or (computed and value >= 2**31):
             done.update(ast.walk(node))
             yield self.at(
                 function,

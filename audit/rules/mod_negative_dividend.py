@@ -13,6 +13,7 @@ from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
+    from warp_audit.audit.source.flow import Site
     from warp_audit.audit.source.symbolic import Form
 
 
@@ -44,6 +45,19 @@ class ModNegativeDividend(Rule):
             i = wp.tid()
             a[i] = (i - k) % n  # error: WPA503
         """,
+        """
+        @wp.kernel
+        def shift(a: wp.array2d(dtype=int), order: wp.array(dtype=int), n: int):
+            i, j = wp.tid()
+            if i >= a.shape[0] or j >= n:
+                return
+            a[i, wp.mod(order[j] - 1, n)] = i  # error: WPA503
+            a[(i - j) % n, j] = 1  # error: WPA503
+            for k in range(4):
+                a[(k - 2) % n, 0] = (-j) % n  # error: WPA503
+            for k in range(2, 4):
+                a[(k - 2) % n, 0] = 0
+        """,
     )
     GOOD = (
         """
@@ -63,30 +77,53 @@ class ModNegativeDividend(Rule):
     )
 
     def device(self, function: DeviceFunction) -> Iterator[Finding]:
-        for node in function.flow.of(ast.BinOp):
-            assert isinstance(node, ast.BinOp)
-            if not isinstance(node.op, ast.Mod) or not _is_signed(function, node.left):
+        for node, left, right in _remainders(function):
+            if not _is_signed(function, left):
                 continue
-            dividend, divisor = function.symbols.form(node.left), function.symbols.form(node.right)
+            dividend, divisor = function.symbols.form(left), function.symbols.form(right)
             if not _may_be_negative(dividend, divisor):
                 continue
             site = function.flow.sites[node]
-            own = set(dividend.atoms)
-            if any(function.symbols.form(guard.test).all_atoms() & own for guard in site.guards):
+            if _is_tested(function, dividend, site) or _is_shifted_later(function, node, right):
                 continue
-            if function.symbols.lower_bounds(dividend, site) or _is_shifted_later(function, node):
-                continue
-            text = ast.unparse(node.right)
+            text = ast.unparse(right)
             fix = None
-            if isinstance(node.right, (ast.Name, ast.Constant)):
-                fix = self.mend(f"add {text} first", Wrap(Place.of(node.left), f"({text} + ", ")"))
+            if isinstance(right, (ast.Name, ast.Constant)):
+                fix = self.mend(f"add {text} first", Wrap(Place.of(left), f"({text} + ", ")"))
             yield self.at(
                 function,
                 node,
-                f"'{ast.unparse(node.left)}' may be negative, and then so is its remainder: Warp rounds as C does, not as Python",
+                f"'{ast.unparse(left)}' may be negative, and then so is its remainder: Warp rounds as C does, not as Python",
                 f"add the divisor first: ({text} + …) % {text}",
                 fix=fix,
             )
+
+
+def _remainders(function: DeviceFunction) -> Iterator[tuple[ast.expr, ast.expr, ast.expr]]:
+    """Each remainder, what is divided, and by what."""
+    for node in function.flow.of(ast.BinOp):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            yield node, node.left, node.right
+    for call, _ in function.calls():
+        if len(call.args) == 2 and function.builtin(call) == "mod":
+            yield call, call.args[0], call.args[1]
+
+
+def _is_tested(function: DeviceFunction, dividend: Form, site: Site) -> bool:
+    """Whether a condition keeps a value from being negative, or says about it what is not understood here."""
+    own = set(dividend.atoms)
+    for guard in site.guards:
+        plain = isinstance(guard.test, (ast.Compare, ast.BoolOp))
+        if not plain and function.symbols.form(guard.test).all_atoms() & own:
+            return True
+    for fact in function.symbols.facts(site):
+        shared = [atom for atom in own & set(fact.form.atoms) if atom[0] != "loop"]
+        if shared and fact.relation in ("==", "!="):
+            return True
+        if any(dividend.coefficient(atom) * fact.form.coefficient(atom) < 0 for atom in shared):
+            return True
+    bounds = function.symbols.lower_bounds(dividend, site)
+    return any(not bound.limit.is_constant or bound.limit.constant >= 0 for bound in bounds)
 
 
 def _is_signed(function: DeviceFunction, node: ast.expr) -> bool:
@@ -100,18 +137,21 @@ def _may_be_negative(dividend: Form, divisor: Form) -> bool:
         return False
     positive = [atom for atom, coefficient in dividend.terms if coefficient > 0]
     negative = [atom for atom, coefficient in dividend.terms if coefficient < 0]
-    if len(positive) != 1 or positive[0][0] not in ("tid", "loop", "parameter", "load", "mod"):
+    if len(positive) > 1 or any(atom[0] not in _FROM_ZERO for atom in positive):
         return False
     if divisor.is_constant and dividend.constant > 0:
         return False
     if negative:
-        return dividend.constant <= 0 and all(atom[0] in ("parameter", "free") for atom in negative)
+        return dividend.constant <= 0 and all(atom[0] in ("free", *_FROM_ZERO) for atom in negative)
     return dividend.constant < 0
 
 
-def _is_shifted_later(function: DeviceFunction, node: ast.BinOp) -> bool:
+_FROM_ZERO = ("tid", "loop", "parameter", "load", "mod")
+
+
+def _is_shifted_later(function: DeviceFunction, node: ast.expr, divisor: ast.expr) -> bool:
     """Whether the divisor is added to the remainder, or a test for a negative one follows."""
-    text = ast.dump(node.right)
+    text = ast.dump(divisor)
     for other in function.flow.of(ast.BinOp):
         assert isinstance(other, ast.BinOp)
         if isinstance(other.op, ast.Add) and node in (other.left, other.right):

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
-from warp_audit.audit.source.types import Scalar
+from warp_audit.audit.source.literals import settled
+from warp_audit.audit.source.types import Opaque, Scalar
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -35,12 +36,16 @@ class PrintfFormat(Rule):
     confidence = Confidence.HIGH
     BAD = (
         """
+        LINE = "%f %f\\n"
+
         @wp.kernel
-        def show(x: wp.array(dtype=float), key: wp.array(dtype=wp.int64)):
+        def show(x: wp.array(dtype=float), key: wp.array(dtype=wp.int64), v: wp.vec3):
             i = wp.tid()
             wp.printf("%f at %d\\n", i, i)  # error: WPA504
             wp.printf("%d\\n", key[i])  # error: WPA504
             wp.printf("%d %d\\n", i)  # error: WPA504
+            wp.printf("%s\\n", i)  # error: WPA504
+            wp.printf(LINE, x[i], v)  # error: WPA504
         """,
     )
     GOOD = (
@@ -55,12 +60,13 @@ class PrintfFormat(Rule):
 
     def device(self, function: DeviceFunction) -> Iterator[Finding]:
         for call, _ in function.calls():
-            if function.builtin(call) != "printf" or not call.args or call.keywords:
+            if function.builtin(call) != "printf":
                 continue
-            text = call.args[0]
-            if not isinstance(text, ast.Constant) or not isinstance(text.value, str):
+            given = [keyword.value for keyword in call.keywords if keyword.arg == "fmt"] + call.args
+            text = function.constant(settled(function, given[0])) if given else None
+            if not isinstance(text, str):
                 continue
-            why = _why(function, text.value, call.args[1:])
+            why = _why(function, text, given[1:])
             if why is not None:
                 yield self.at(function, call, why)
 
@@ -73,9 +79,13 @@ def _why(function: DeviceFunction, text: str, arguments: list[ast.expr]) -> str 
         return f"the format has {len(conversions)} conversions for {len(arguments)} arguments"
     for (whole, length, letter), argument in zip(conversions, arguments, strict=True):
         type = function.type_of(argument)
-        if not isinstance(type, Scalar):
-            continue
         name = ast.unparse(argument)
+        if type is None or isinstance(type, Opaque):
+            continue
+        if not isinstance(type, Scalar):
+            return f"'{whole}' prints one number, but '{name}' is {type}"
+        if letter == "s":
+            return f"'%s' prints a string, but '{name}' is {type}"
         if letter in "diouxXc" and type.is_float:
             return f"'{whole}' prints an integer, but '{name}' is {type}"
         if letter in "fFeEgGaA" and (type.is_integer or type.name == "bool"):

@@ -22,6 +22,8 @@ def taped_scopes(module: Module) -> set[Scope]:
     if found is not None:
         return found
     found = module.__dict__["_taped_scopes"] = set()
+    if "Tape" not in module.text:
+        return found
     waiting: list[Scope] = []
     for function in module.host_functions:
         if not any(isinstance(statement, ast.With) for statement in function.flow.steps):

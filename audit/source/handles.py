@@ -272,6 +272,8 @@ def _may_have_any(function: HostFunction) -> bool:
     text = function.module.text
     if not any(name in text for name in ("Mesh", "Bvh", "HashGrid", "Volume")):
         return False
+    if ".id" not in function.text:
+        return False
     return any(node.attr == "id" for node in function.flow.of(ast.Attribute))  # type: ignore[attr-defined]
 
 

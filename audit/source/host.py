@@ -76,6 +76,14 @@ class HostFunction:
             return [ast.copy_location(ast.Return(node.body), node.body)]
         return node.body  # type: ignore[attr-defined, no-any-return]
 
+    @cached_property
+    def text(self) -> str:
+        """Its lines as they stand: a quick way to see that a rule has nothing to do here."""
+        node = self.scope.node
+        if isinstance(node, ast.Module):
+            return self.module.text
+        return "\n".join(self.module.lines[node.lineno - 1 : node.end_lineno])  # type: ignore[attr-defined]
+
     @property
     def parameters(self) -> list[ast.arg]:
         arguments = getattr(self.scope.node, "args", None)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _LARGEST = 4_000_000
 # Names that stand for nothing in the project.
 _FOREIGN = ("builtins.", "numpy.", "torch.", "typing.", "math.", "functools.", "os.", "sys.", "time.")
+# How many re-exports are followed, and down to which a result is kept.
+_DEEPEST, _SURE = 6, 3
 # How far above a package an import is looked for.
 _LEVELS = 6
 # Packages that are not part of what is checked, where a file of that name beside it is no likely change.
@@ -42,6 +44,7 @@ class Project:
         self._tops: dict[tuple[str, Path], tuple[Path, ...]] = {}
         self._found: dict[tuple[str, str], Path | None] = {}
         self._bindings: dict[tuple[str, str], tuple[tuple[Scope, Binding] | None, dict[Path, str | None]]] = {}
+        self._missing: dict[tuple[str, str], dict[Path, str | None]] = {}
         self._loading = 0
 
     def load(self, path: Path, text: str) -> Module:
@@ -97,6 +100,13 @@ class Project:
             found += [stem.with_name(stem.name + ".py"), stem / "__init__.py"]
         return found
 
+    def _absent(self, name: str, asking: Module) -> dict[Path, str | None]:
+        """The files that would be a module, were they there."""
+        key = (name, asking.folder)
+        if key not in self._missing:
+            self._missing[key] = dict.fromkeys(self._candidates(name, asking))
+        return self._missing[key]
+
     def _above(self, first: str, root: Path) -> tuple[Path, ...]:
         """The nearest folder above that has a folder of this name: packages need no ``__init__.py`` to be imported."""
         key = (first, root)
@@ -113,7 +123,7 @@ class Project:
         if path is None:
             if name.partition(".")[0] not in _OUTSIDE:
                 # Were one of these made, the findings could change.
-                asking.dependencies.update(dict.fromkeys(self._candidates(name, asking)))
+                asking.dependencies.update(self._absent(name, asking))
             return None
         if path not in self._modules:
             self._modules[path] = None
@@ -140,7 +150,7 @@ class Project:
 
         The longest leading part that names a file is taken as the module; then come classes.
         """
-        if depth > 6 or name.startswith(_FOREIGN):
+        if depth > _DEEPEST or name.startswith(_FOREIGN):
             return None
         key = (name, asking.folder if not asking.owns(name) else str(asking.path))
         known = self._bindings.get(key)
@@ -151,7 +161,7 @@ class Project:
             finally:
                 needed, asking.dependencies = asking.dependencies, outer
             outer.update(needed)
-            if self._loading or depth:
+            if self._loading or depth > _SURE:
                 return found  # with a file half read, or a path cut short, the answer is not for good
             self._bindings[key] = found, needed
             return found
@@ -205,7 +215,13 @@ class Project:
         self, module: Module, parts: list[str], asking: Module, depth: int
     ) -> tuple[Scope, Binding] | None:
         for binding in module.scope.bindings.get("*", []):
-            found = self.binding(".".join([binding.target, *parts]), module, depth + 1)
+            target = self.module_named(binding.target, module)
+            if target is None or target is module or depth > _DEEPEST:
+                continue
+            found = self._inside(target, parts, depth + 1)
+            if found is not None and found[1].kind == "import":
+                found = self.binding(found[1].target, target, depth + 1)
+            found = found or self._through_stars(target, parts, module, depth + 1)
             if found is not None:
                 if module is not asking:
                     asking.dependencies.update(module.dependencies)
