@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from warp_audit.audit.edits import Safety
+from warp_audit.audit.edits import Place, Replace, Safety
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.symbolic import Form
 from warp_audit.audit.source.tiles import rounds_up
@@ -44,6 +44,7 @@ class FloorDivLaunchExtent(Rule):
         def run(x, width):
             blocks = len(x) // width
             wp.launch(smooth, dim=blocks, inputs=[x, width])  # error: WPA109
+            wp.launch(smooth, dim=x.shape[0] // width, inputs=[x, width])  # error: WPA109
         """,
     )
     GOOD = (
@@ -78,11 +79,17 @@ class FloorDivLaunchExtent(Rule):
             divided = _rounded_down(launch.function.symbols.form(extent))
             if divided is None or _is_checked(launch) or not _expects_rest(kernel, axis, divided, launch):
                 continue
+            fix = None
+            if isinstance(extent, ast.BinOp) and isinstance(extent.op, ast.FloorDiv):
+                below = ast.unparse(extent.right)
+                text = f"({ast.unparse(extent.left)} + {below} - 1) // {below}"
+                fix = self.mend("round up", Replace(Place.of(extent), text))
             yield self.at(
                 launch,
                 extent,
                 f"the extent '{ast.unparse(extent)}' is rounded down, but '{kernel.name}' expects a last, partial block",
                 "round up: (n + c - 1) // c",
+                fix=fix,
             )
 
 

@@ -42,6 +42,7 @@ class Int32IndexProduct(Rule):
             total[i] = wp.int64(cells)  # error: WPA507
             wp.atomic_add(total, 0, wp.int64(rows[i] * cols + i))  # error: WPA507
             bits = wp.uint64(rows[i] << 20)  # error: WPA507
+            area = wp.int64(rows[i] * cols)  # error: WPA507
         """,
         """
         @wp.func

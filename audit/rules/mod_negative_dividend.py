@@ -72,6 +72,8 @@ class ModNegativeDividend(Rule):
             i = wp.tid()
             a[i] = (i + n - 1) % n + (n - i) % n
             a[i] = ((i - 1) % n + n) % n
+            if (i - 1) % n == 0:
+                a[i] = 0
             b = int((k - wp.uint32(1)) % wp.uint32(n))
         """,
     )
@@ -85,6 +87,8 @@ class ModNegativeDividend(Rule):
                 continue
             site = function.flow.sites[node]
             if _is_tested(function, dividend, site) or _is_shifted_later(function, node, right):
+                continue
+            if node in _tested_for_zero(function):
                 continue
             text = ast.unparse(right)
             fix = None
@@ -109,6 +113,16 @@ def _remainders(function: DeviceFunction) -> Iterator[tuple[ast.expr, ast.expr, 
             yield call, call.args[0], call.args[1]
 
 
+def _tested_for_zero(function: DeviceFunction) -> set[ast.expr]:
+    """Values that are only compared with 0: a remainder's sign does not matter there."""
+    found: set[ast.expr] = set()
+    for node in function.flow.of(ast.Compare):
+        if isinstance(node, ast.Compare) and all(isinstance(op, (ast.Eq, ast.NotEq)) for op in node.ops):
+            if function.constant(node.comparators[-1]) == 0:
+                found.add(node.left)
+    return found
+
+
 def _is_tested(function: DeviceFunction, dividend: Form, site: Site) -> bool:
     """Whether a condition keeps a value from being negative, or says about it what is not understood here."""
     own = set(dividend.atoms)
@@ -120,7 +134,7 @@ def _is_tested(function: DeviceFunction, dividend: Form, site: Site) -> bool:
         shared = [atom for atom in own & set(fact.form.atoms) if atom[0] != "loop"]
         if shared and fact.relation in ("==", "!="):
             return True
-        if any(dividend.coefficient(atom) * fact.form.coefficient(atom) < 0 for atom in shared):
+        if any(dividend.coefficient(atom) > 0 > fact.form.coefficient(atom) for atom in shared):
             return True
     bounds = function.symbols.lower_bounds(dividend, site)
     return any(not bound.limit.is_constant or bound.limit.constant >= 0 for bound in bounds)

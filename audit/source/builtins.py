@@ -175,6 +175,39 @@ def result(
     return None
 
 
+def refuses(
+    name: str,
+    arguments: Sequence[Type | None],
+    keywords: Mapping[str, Type | None] | None = None,
+    constants: Constants = _nothing,
+) -> bool:
+    """Whether Warp surely refuses a call of a builtin, by the number or the types of its arguments.
+
+    The arguments are those of ``result``. Overloads that only older versions have count too.
+    """
+    for one in signature(name) or ():
+        call = _bound(one, arguments, keywords or {}, constants)
+        if call is None:
+            continue
+        if call.variadic:
+            return False
+        bindings = Bindings()
+        fits: bool | None = True
+        for parameter in one.parameters:
+            if parameter.name in call.types:
+                fits = both(fits, matches(pattern(parameter.type), call.types[parameter.name], bindings))
+        if fits is not False:
+            # Warp settles on the first overload that fits, and then minds what a variable stands for.
+            return bool(fits) and bindings.conflict
+    return name in _lines()
+
+
+def refuses_operation(op: str, left: Type | None, right: Type | None) -> bool:
+    """Whether Warp surely refuses ``left op right``."""
+    name = _OPERATORS.get(op)
+    return name is not None and refuses(name, (left, right))
+
+
 def _answers(
     signatures: Sequence[Signature],
     arguments: Sequence[Type | None],
@@ -303,6 +336,8 @@ __all__ = [
     "attribute",
     "binary",
     "is_builtin",
+    "refuses",
+    "refuses_operation",
     "result",
     "signature",
     "unary",
