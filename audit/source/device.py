@@ -132,6 +132,13 @@ class DeviceFunction:
         return {}
 
     @cached_property
+    def overloads(self) -> tuple[DeviceFunction, ...]:
+        """The funcs of the same name in the same scope, this one among them: Warp chooses by the arguments' types."""
+        bindings = self.scope.bindings.get(self.name, ())
+        found = (self.module.device_of(binding.node) for binding in bindings if binding.kind == "function")
+        return tuple(one for one in found if one is not None) or (self,)
+
+    @cached_property
     def is_method(self) -> bool:
         return self.scope.kind == "class"
 

@@ -253,7 +253,8 @@ def _call(function: DeviceFunction, node: ast.Call) -> Type | None:
     callee = function.callee(node)
     if callee is None:
         return None
-    return return_type(callee)
+    results = {return_type(one) for one in callee.overloads}
+    return results.pop() if len(results) == 1 else None
 
 
 class _Constants:
