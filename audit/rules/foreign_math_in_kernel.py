@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from warp_audit.audit.edits import Place, Replace, Safety
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.builtins import is_builtin
+from warp_audit.audit.source.refusals import inside_static
+from warp_audit.audit.source.types import NAMED
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -57,12 +59,14 @@ class ForeignMathInKernel(Rule):
     )
 
     def device(self, function: DeviceFunction) -> Iterator[Finding]:
-        static = _inside_static(function)
+        static = inside_static(function)
         for call, _ in function.calls():
             name = function.qualify(call.func)
             if name is None or not name.startswith(_MODULES) or call in static:
                 continue
             last = name.rpartition(".")[2]
+            if last in NAMED:  # a cast, which Warp takes as its own
+                continue
             own = {"round": "rint"}.get(last, last) if name.startswith("numpy.") else last
             fix = None
             if is_builtin(own):
@@ -71,12 +75,3 @@ class ForeignMathInKernel(Rule):
             else:
                 effect = f"Warp has no '{last}'"
             yield self.at(function, call, f"'{ast.unparse(call.func)}' is not called in a kernel: {effect}", fix=fix)
-
-
-def _inside_static(function: DeviceFunction) -> set[ast.AST]:
-    """Nodes inside ``wp.static(…)``, which Python evaluates."""
-    found: set[ast.AST] = set()
-    for call, _ in function.calls():
-        if function.builtin(call) == "static":
-            found.update(ast.walk(call))
-    return found

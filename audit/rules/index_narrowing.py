@@ -33,6 +33,7 @@ class IndexNarrowing(Rule):
     confidence = Confidence.HIGH
     references = ("NVIDIA/warp#1209",)
     fix_safety = Safety.UNSAFE
+    opt_in = True
     BAD = (
         """
         @wp.func

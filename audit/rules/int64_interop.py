@@ -83,6 +83,8 @@ def _source(function: HostFunction, node: ast.expr) -> str | None:
     if not isinstance(value, ast.Call):
         return None
     given = next((keyword.value for keyword in value.keywords if keyword.arg == "dtype"), None)
+    if (function.module.qualified(value.func, function.scope) or "").startswith("numpy."):
+        return None  # Warp converts NumPy data by itself
     name = function.module.qualified(value.func, function.scope) or ""
     last = value.func.attr if isinstance(value.func, ast.Attribute) else name.rpartition(".")[2]
     if last in ("to", "type"):

@@ -76,6 +76,8 @@ class LaunchArgNameMismatch(Rule):
             if not isinstance(argument, ast.Attribute) or argument.attr == parameter.name or parameter.name in given:
                 continue
             wanted, have = parameter.name, argument.attr
+            if have == "id":
+                continue  # every object has one
             if not (wanted.endswith("_" + have) or wanted.startswith(have + "_")):
                 continue
             base = dotted(argument.value)

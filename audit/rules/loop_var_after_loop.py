@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
+from warp_audit.audit.source.loops import own_statements
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 class LoopVarAfterLoop(Rule):
     """A loop's variable is read behind the loop.
 
-    What it finds: a read of a ``for`` variable behind its loop, where the loop may have run to its end or not at all.
+    What it finds: a read of a ``for`` variable behind its loop, where nothing leaves the loop early: a loop with a ``break``
+    searches, and its variable is what it found.
 
     Why it matters: it holds the last index, not the count, and if the loop did not run, whatever was in memory:
     Warp declares the variable without a value.
@@ -34,8 +36,7 @@ class LoopVarAfterLoop(Rule):
         @wp.kernel
         def count(n: wp.array(dtype=int), used: wp.array(dtype=int)):
             for j in range(n[0]):
-                if j > 4:
-                    break
+                used[1] += 1
             used[0] = j + 1  # error: WPA647
         """,
     )
@@ -44,6 +45,10 @@ class LoopVarAfterLoop(Rule):
         @wp.kernel
         def count(n: wp.array(dtype=int), used: wp.array(dtype=int)):
             last = int(-1)
+            for k in range(n[0]):
+                if used[k] == 0:
+                    break
+            used[k] = 1
             for j in range(n[0]):
                 last = j
             for j in range(3):
@@ -73,6 +78,7 @@ def _ended_loop(function: DeviceFunction, node: ast.AST, definition: Def) -> ast
     around = {loop.node for loop in function.flow.sites[node].loops}
     for origin in definition.origins():
         if origin.kind == "loop" and origin.site is not None and isinstance(origin.site.statement, ast.For):
-            if origin.site.statement not in around:
-                return origin.site.statement
+            loop = origin.site.statement
+            if loop not in around and not any(isinstance(one, ast.Break) for one in own_statements(loop.body)):
+                return loop
     return None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
+from warp_audit.audit.source.loops import is_static
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -111,6 +112,8 @@ def _runs(function: DeviceFunction, loop: ast.For | ast.While) -> bool:
     if not isinstance(loop.iter, ast.Call):
         return True
     bounds = [function.constant(argument) for argument in loop.iter.args]
+    if all(is_static(function, argument) for argument in loop.iter.args) and None in bounds:
+        return True  # a number from around the kernel, which whoever makes the kernel chooses
     if any(not isinstance(bound, int) for bound in bounds):
         return False
     return len(range(*bounds)) > 0  # type: ignore[arg-type]

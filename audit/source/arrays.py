@@ -243,7 +243,8 @@ def _made(function: HostFunction, node: ast.Call) -> ArrayFact | None:
             return replace(base, ndim=1, shape=None)
         if name == ".view":
             dtype = annotation_type(call.argument("dtype", 0), function.scope)
-            same = base.dtype is not None and dtype is not None and components(base.dtype) == components(dtype)
+            both = isinstance(base.dtype, Scalar) and isinstance(dtype, Scalar)
+            same = both or (components(dtype) is not None and components(base.dtype) == components(dtype))
             return replace(base, dtype=dtype, ndim=base.ndim if same else None, shape=None)
         if name == ".reshape":
             shape = call.argument("shape", 0)

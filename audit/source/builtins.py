@@ -105,6 +105,13 @@ def is_builtin(name: str) -> bool:
     return name in _lines() or name in NAMED
 
 
+@cache
+def names() -> tuple[str, ...]:
+    """The builtins that Warp's manual lists, without attributes."""
+    shown = (name for name, lines in _lines().items() if "." not in name and not all("hidden" in one for one in lines))
+    return (*shown, *NAMED)
+
+
 def _signature(line: str) -> Signature:
     text, group, *more = line.split(" | ")
     words = more[0].split(", ") if more else []
@@ -336,6 +343,7 @@ __all__ = [
     "attribute",
     "binary",
     "is_builtin",
+    "names",
     "refuses",
     "refuses_operation",
     "result",

@@ -216,6 +216,8 @@ def _subscript(function: DeviceFunction, node: ast.Subscript) -> Type | None:
     if isinstance(base, Tile):
         if base.shape is None:
             return None
+        if any(isinstance(type_of(function, item), (Tile, Array)) for item in items):
+            return None  # a gather
         left = len(base.shape) - len(items)
         return Tile(base.dtype, base.shape[len(items) :]) if left > 0 else _inside(base.dtype, -left)
     if isinstance(base, TupleType):

@@ -23,14 +23,14 @@ def is_dynamic(function: DeviceFunction, loop: ast.For | ast.While) -> bool:
     for argument in loop.iter.args:
         value = function.constant(argument)
         if value is None:
-            return not _is_static(function, argument)
+            return not is_static(function, argument)
         bounds.append(value)
     if not all(isinstance(bound, int) for bound in bounds) or (len(bounds) == 3 and bounds[2] == 0):
         return False
     return len(range(*bounds)) > MAX_UNROLL or _leaves(loop)  # type: ignore[arg-type]
 
 
-def _is_static(function: DeviceFunction, node: ast.expr) -> bool:
+def is_static(function: DeviceFunction, node: ast.expr) -> bool:
     """Whether Python evaluates it: ``wp.static(…)``, or names from around a kernel that a function makes."""
     for part in ast.walk(node):
         if isinstance(part, ast.Call) and function.builtin(part) == "static":

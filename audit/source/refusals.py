@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.source import builtins
-from warp_audit.audit.source.types import Matrix, Quaternion, Scalar, Transformation, Type, Vector
+from warp_audit.audit.source.types import Matrix, Quaternion, Scalar, StructType, Transformation, Type, Vector, element
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
@@ -17,6 +17,10 @@ SIGNS: dict[type[ast.operator], str] = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
     ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<", ast.RShift: ">>",
 }  # fmt: skip
+
+
+_MORE_TYPES = {"transform_compose", "transform_decompose", "transform_from_matrix", "transform_to_matrix"}
+"""Funcs of Warp's own, in three precisions."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +52,20 @@ def refusals(function: DeviceFunction) -> tuple[Refusal, ...]:
     return found
 
 
+def inside_static(function: DeviceFunction) -> frozenset[ast.AST]:
+    """Nodes inside ``wp.static(…)``, which Python evaluates."""
+    found: frozenset[ast.AST] | None = function.__dict__.get("_inside_static")
+    if found is None:
+        calls = [call for call, _ in function.calls() if function.builtin(call) == "static"]
+        found = frozenset(part for call in calls for argument in call.args for part in ast.walk(argument))
+        function.__dict__["_inside_static"] = found
+    return found
+
+
 def _refusals(function: DeviceFunction) -> Iterator[Refusal]:
+    static = inside_static(function)
     for node in function.flow.of(ast.BinOp):
-        if isinstance(node, ast.BinOp) and type(node.op) in SIGNS:
+        if isinstance(node, ast.BinOp) and type(node.op) in SIGNS and node not in static:
             yield from _operation(function, node, SIGNS[type(node.op)], node.left, node.right)
     for statement in function.flow.steps:
         # `/=` and the like of an array's element go by other rules.
@@ -62,10 +77,16 @@ def _refusals(function: DeviceFunction) -> Iterator[Refusal]:
         name = function.builtin(call)
         if name is None or call.keywords or any(isinstance(argument, ast.Starred) for argument in call.args):
             continue
+        if call in static or name in _MORE_TYPES or name.startswith("expect_"):
+            continue
+        if name == "range" and all(function.constant(argument) is not None for argument in call.args):
+            continue  # unrolled before any types are compared
         types = [function.type_of(argument) for argument in call.args]
         if not all(types) or not all(is_sure(function, argument) for argument in call.args):
             continue
         known = tuple(type for type in types if type is not None)
+        if any(isinstance(element(type) or type, StructType) for type in known):
+            continue  # structs may declare operators and functions of their own
         if builtins.refuses(name, known):
             yield Refusal(call, name, tuple(call.args), known, _would_fit(name, known))
 
@@ -75,6 +96,8 @@ def _operation(
 ) -> Iterator[Refusal]:
     one, other = function.type_of(left), function.type_of(right)
     if one is None or other is None or one == other and isinstance(one, Scalar) and sign != "**":
+        return
+    if isinstance(element(one) or one, StructType) or isinstance(element(other) or other, StructType):
         return
     if not builtins.refuses_operation(sign, one, other) or not is_sure(function, left) or not is_sure(function, right):
         return
