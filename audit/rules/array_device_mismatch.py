@@ -82,6 +82,8 @@ class ArrayDeviceMismatch(Rule):
     def _elsewhere(self, launch: Launch, fact: ArrayFact, name: str) -> str | None:
         """Where the array is, if that is another device."""
         if fact.default_device:
+            if name != "cpu":
+                return None  # the default device is the GPU where there is one
             site = launch.function.flow.sites[fact.made]
             return None if scoped(launch.function, site) else "the default device"
         own = launch.function.constant(fact.device)

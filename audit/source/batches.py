@@ -55,4 +55,4 @@ def own_wraps(function: DeviceFunction) -> list[tuple[Def, Form]]:
 
 def _wraps(form: Form, root: str) -> bool:
     atom = form.single()
-    return atom is not None and atom[0] == "mod" and atom[2] == Form.of(("shape", root, 0)) and len(atom[1].terms) == 1
+    return atom is not None and atom[0] == "mod" and atom[2] == Form.of(("shape", root, 0)) and atom[1].single() is not None
