@@ -93,7 +93,7 @@ class LaunchArgNameMismatch(Rule):
 
 def _has(launch: Launch, base: str, wanted: str, have: str) -> bool:
     """Whether the object surely has both attributes: by a class of the file, or by other code of it."""
-    if re.search(rf"\b{re.escape(base)}\.{wanted}\b", launch.module.text):
+    if f"{base}.{wanted}" in launch.module.text and re.search(rf"\b{re.escape(base)}\.{wanted}\b", launch.module.text):
         return True
     for scope in launch.module.scope.walk():
         if scope.kind == "class":

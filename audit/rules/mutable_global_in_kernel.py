@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
     from warp_audit.audit.source.module import Module
+
+
+_GLOBAL = re.compile(r"^[ \t]+global[ \t]+([\w ,\t]+)", re.MULTILINE)
 
 
 class MutableGlobalInKernel(Rule):
@@ -77,21 +81,14 @@ class MutableGlobalInKernel(Rule):
 
 
 def _changed_globals(module: Module) -> dict[str, int]:
-    """Globals that functions assign, and where."""
+    """Globals that functions assign under ``global``, and the first line that does."""
     found: dict[str, int] | None = module.__dict__.get("_changed_globals")
     if found is None:
         found = module.__dict__["_changed_globals"] = {}
-        if "global " in module.text:
-            for scope in module.scope.walk():
-                if scope.kind == "function":
-                    _collect(scope.node, found)
+        for declared in _GLOBAL.finditer(module.text):
+            for name in re.findall(r"\w+", declared[1]):
+                assigned = re.compile(rf"^[ \t]+{name}[ \t]*(?:[-+*/|&^]|//|<<|>>)?=[^=]", re.MULTILINE)
+                change = assigned.search(module.text, declared.end())
+                if change is not None:
+                    found.setdefault(name, module.text.count("\n", 0, change.start()) + 1)
     return found
-
-
-def _collect(function: ast.AST, found: dict[str, int]) -> None:
-    declared = {name for node in ast.walk(function) if isinstance(node, ast.Global) for name in node.names}
-    if not declared:
-        return
-    for node in ast.walk(function):
-        if isinstance(node, ast.Name) and node.id in declared and isinstance(node.ctx, ast.Store):
-            found.setdefault(node.id, node.lineno)

@@ -72,10 +72,10 @@ class UnknownBuiltin(Rule):
     def device(self, function: DeviceFunction) -> Iterator[Finding]:
         for call, _ in function.calls():
             name = function.qualify(call.func)
-            if name is None or not name.startswith("warp.") or "." in name[5:] or is_builtin(name[5:]):
+            if name is None or not name.startswith("warp.") or "." in name[5:]:
                 continue
             short = name[5:]
-            if short in _SPECIAL or short[:1].isupper() or call in inside_static(function):
+            if (is_builtin(short) and short not in _ELSEWHERE) or short in _SPECIAL or short[:1].isupper() or call in inside_static(function):
                 continue
             if short in _HOST:
                 yield self.at(function, call, f"'{ast.unparse(call.func)}' is for Python code, not for kernels")
@@ -96,10 +96,10 @@ class UnknownBuiltin(Rule):
 _SPECIAL = {"static", "constant", "vector", "matrix", "quaternion", "transformation", "array", "func", "kernel", "map", "grad"}
 """Names that Warp resolves by other ways than its table of builtins."""
 _HOST = {
-    "launch", "launch_tiled", "copy", "clone", "synchronize", "synchronize_device", "synchronize_stream", "zeros_like",
+    "launch", "launch_tiled", "clone", "synchronize", "synchronize_device", "synchronize_stream", "zeros_like",
     "ones_like", "empty_like", "full_like", "full", "ones", "empty", "from_numpy", "to_torch", "from_torch", "to_jax", "from_jax",
     "get_device", "set_device", "get_stream", "capture_begin", "capture_end", "capture_launch", "capture_if", "capture_while",
-    "load_module", "force_load", "init", "overload", "record_event", "wait_event", "create_kernel", "rand_seed",
+    "load_module", "force_load", "init", "overload", "record_event", "wait_event",
 }  # fmt: skip
 """Functions of Warp's for Python code."""
 _ELSEWHERE = {

@@ -208,12 +208,25 @@ class DeviceFunction:
         """The value of an expression whose names come from outside; a local name is none."""
         if node is None:
             return None
-        for part in ast.walk(node):
-            if isinstance(part, ast.Name):
-                definition = self.flow.uses.get(part)
-                if definition is not None and definition.kind != "free":
-                    return None
-        return constant(node, self.scope)
+        if isinstance(node, ast.Constant):
+            return node.value if isinstance(node.value, (int, float, str)) else None
+        found = self._constants.get(node, self)
+        if found is self:
+            found = self._constants[node] = None if self._has_local(node) else constant(node, self.scope)
+        return found  # type: ignore[return-value]
+
+    @cached_property
+    def _constants(self) -> dict[ast.expr, object]:
+        return {}
+
+    def _has_local(self, node: ast.AST) -> bool:
+        """Whether an expression reads a local name."""
+        if isinstance(node, ast.Name):
+            definition = self.flow.uses.get(node)
+            return definition is not None and definition.kind != "free"
+        if isinstance(node, ast.Attribute):
+            return self._has_local(node.value)
+        return any(self._has_local(child) for child in ast.iter_child_nodes(node))
 
     def qualify(self, node: ast.expr) -> str | None:
         """The qualified name of an expression of the body; local names have none."""
@@ -228,6 +241,15 @@ class DeviceFunction:
 
     def builtin(self, call: ast.Call) -> str | None:
         """The name of the Warp builtin that a call is of: ``atomic_add``; Python's own count as Warp's."""
+        if call not in self._builtins:
+            self._builtins[call] = self._builtin(call)
+        return self._builtins[call]
+
+    @cached_property
+    def _builtins(self) -> dict[ast.Call, str | None]:
+        return {}
+
+    def _builtin(self, call: ast.Call) -> str | None:
         name = self.module.qualified(call.func, self.scope)
         if name is None:
             return None

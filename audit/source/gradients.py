@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -449,7 +450,7 @@ def _configured(module: Module) -> dict[str, ast.expr]:
     found: dict[str, ast.expr] | None = module.__dict__.get("_configured")
     if found is None:
         found = module.__dict__["_configured"] = {}
-        if "config." in module.text:
+        if re.search(r"config\.\w+ *=[^=]", module.text):
             for node in ast.walk(module.tree):
                 if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
                     name = module.qualified(node.targets[0], module.scope)

@@ -269,8 +269,12 @@ class Handles:
 
 def _may_have_any(function: HostFunction) -> bool:
     """Whether the file names such objects and the function reads an id: a quick way to see that there is nothing."""
-    text = function.module.text
-    if not any(name in text for name in ("Mesh", "Bvh", "HashGrid", "Volume")):
+    some: bool | None = function.module.__dict__.get("_names_handles")
+    if some is None:
+        text = function.module.text
+        some = ".id" in text and any(name in text for name in ("Mesh", "Bvh", "HashGrid", "Volume"))
+        function.module.__dict__["_names_handles"] = some
+    if not some:
         return False
     if ".id" not in function.text:
         return False

@@ -206,7 +206,7 @@ class HostFunction:
             return []
         found = []
         for value, scope in reach.attributes_of(owner).get(node.attr, []):
-            found.append((value, self.module.host_of(scope) or HostFunction(self.module, scope)))
+            found.append((value, self.module.host_at(scope)))
         return found
 
     def array(self, node: ast.expr) -> ArrayFact | None:

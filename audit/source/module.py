@@ -155,6 +155,15 @@ class Module:
         """The host function of a scope."""
         return self._host_by_scope.get(scope)
 
+    def host_at(self, scope: Scope) -> HostFunction:
+        """The host function of a scope, also of one that does not name Warp."""
+        found = self._host_by_scope.get(scope)
+        if found is None:
+            from warp_audit.audit.source.host import HostFunction
+
+            found = self._host_by_scope[scope] = HostFunction(self, scope)
+        return found
+
     @cached_property
     def _host_by_scope(self) -> dict[Scope, HostFunction]:
         return {function.scope: function for function in self.host_functions}
