@@ -150,7 +150,8 @@ def page(found: list[Seen], verdicts: dict[tuple[str, str], tuple[str, str]], li
 def _summary(count: int, sums: dict[str, int], lines: int) -> str:
     return (
         f"At default settings: {count} findings, of these {sums['true']} true faults, {sums['harmless']} true but "
-        f"harmless, {sums['false']} false alarms: **{sums['false'] / lines * 10_000:.2f} false alarms in 10,000 lines**."
+        f"harmless, {sums['false']} false alarms: **{sums['false'] / lines * 10_000:.2f} false alarms in 10,000 "
+        "lines**."
     )
 
 

@@ -34,8 +34,9 @@ def _contents(rules: Sequence[type[Rule]]) -> str:
     lines = [
         "# The rules",
         "",
-        f"{len(rules)} rules. `warp-audit rule CODE` shows the same page in the terminal. Rules marked *opt-in* run with "
-        "`--all-rules` or when selected; those with a version speak only if the project supports an older Warp.",
+        f"{len(rules)} rules. `warp-audit rule CODE` shows the same page in the terminal.",
+        "Rules marked *opt-in* run with `--all-rules` or when selected by name; those with a version speak only if",
+        "the project supports an older Warp.",
     ]
     for digit, title in FAMILIES.items():
         mine = [rule for rule in rules if rule.code[3] == digit]

@@ -67,7 +67,9 @@ class Finder(cst.CSTVisitor):
         if isinstance(node, (cst.FunctionDef, cst.ClassDef)) and node.decorators:
             name = self._positions[node.name].start
             if isinstance(node, cst.FunctionDef):
-                start = name.column - len(node.whitespace_after_def.empty and "" or _text(node.whitespace_after_def)) - 3
+                start = (
+                    name.column - len((node.whitespace_after_def.empty and "") or _text(node.whitespace_after_def)) - 3
+                )
                 if node.asynchronous is not None:
                     start = self._positions[node.asynchronous].start.column
             else:

@@ -148,7 +148,9 @@ class _Editor(cst.CSTTransformer):
     def _wrapped(self, original: cst.CSTNode, node: cst.BaseExpression, edit: Wrap) -> cst.BaseExpression:
         text = self.source.code(node)
         called = edit.before.endswith("(") and edit.after.startswith(")")
-        simple = isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Integer, cst.Float)) or node.lpar
+        simple = (
+            isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Integer, cst.Float)) or node.lpar
+        )
         if not called and not simple:
             text = f"({text})"
         made = self.source.expression(f"{edit.before}{text}{edit.after}")

@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
     from warp_audit.audit.source.flow import Def
 
+
 class AdvanceThenRead(Rule):
     """A scan moves its cursor and reads the next element before the bound is looked at.
 
-    What it finds: in a ``while`` loop, ``k += 1`` followed by a read at ``k`` in the same pass, with no test of ``k`` in between.
+    What it finds: in a ``while`` loop, ``k += 1`` followed by a read at ``k`` in the same pass, with no test of
+    ``k`` in between.
 
-    Why it matters: the loop's own condition is tested before the step. At the last element the read goes one past the end,
-    silently.
+    Why it matters: the loop's own condition is tested before the step. At the last element the read goes one past
+    the end, silently.
 
     Instead: test behind the step: ``if k >= a.shape[0]: break``.
     """
@@ -81,7 +83,8 @@ class AdvanceThenRead(Rule):
                 yield self.at(
                     function,
                     access.node,
-                    f"'{index.id}' was moved in line {definition.site.statement.lineno} and is not tested before '{access.root}' is read",
+                    f"'{index.id}' was moved in line {definition.site.statement.lineno} and is not tested "
+                    f"before '{access.root}' is read",
                     f"test it first: if {index.id} >= {access.root}.shape[0]: break",
                 )
                 break

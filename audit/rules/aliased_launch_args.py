@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.device import Access, DeviceFunction, Parameter
     from warp_audit.audit.source.host import Launch
 
+
 class AliasedLaunchArgs(Rule):
     """A launch reads and writes one array through two parameters, at different elements.
 
     What it finds: the same array given for two parameters, of which the kernel writes one at the thread's element and
     reads the other at another thread's.
 
-    Why it matters: on a GPU the result depends on which thread runs first; on the CPU one order always wins, so tests pass.
+    Why it matters: on a GPU the result depends on which thread runs first; on the CPU one order always wins, so
+    tests pass.
 
     Instead: write to a second array and swap the two after the launch.
     """
@@ -81,7 +83,8 @@ class AliasedLaunchArgs(Rule):
                         yield self.at(
                             launch,
                             argument,
-                            f"'{ast.unparse(argument)}' is '{read.name}' and '{written.name}' of '{kernel.name}', which reads other "
+                            f"'{ast.unparse(argument)}' is '{read.name}' and '{written.name}' of "
+                            f"'{kernel.name}', which reads other "
                             "elements of the one than it writes of the other",
                             "write to a second array",
                         )

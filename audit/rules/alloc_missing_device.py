@@ -15,6 +15,7 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.host import HostFunction
 
+
 class AllocMissingDevice(Rule):
     """One array of several is made on the default device, the others on a chosen one.
 

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.arrays import ArrayFact
     from warp_audit.audit.source.host import Launch
 
+
 class ArrayDeviceMismatch(Rule):
     """An array of a launch was made on another device than the launch names.
 
-    What it finds: a launch with a constant ``device``, such as ``"cpu"``, and an argument that was made in the same function on the
-    default device, or on another constant one.
+    What it finds: a launch with a constant ``device``, such as ``"cpu"``, and an argument that was made in the same
+    function on the default device, or on another constant one.
 
     Why it matters: Warp does not check this in its default mode. On a machine with a GPU the default device is the GPU,
     and the process ends with a segmentation fault or error 700.
@@ -75,7 +76,8 @@ class ArrayDeviceMismatch(Rule):
                 yield self.at(
                     launch,
                     argument,
-                    f"'{ast.unparse(argument)}' was made on {where} in line {fact.made.lineno}, but the launch goes to '{name}'",
+                    f"'{ast.unparse(argument)}' was made on {where} in line {fact.made.lineno}, but the launch "
+                    f"goes to '{name}'",
                     f"make it with device={name!r}",
                 )
 

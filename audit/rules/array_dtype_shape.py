@@ -21,8 +21,8 @@ _RANDOM = {"numpy.random.rand": None, "numpy.random.randn": None}
 class ArrayDtypeShape(Rule):
     """The last dimension of the data does not fit the element type of the array.
 
-    What it finds: ``wp.array(data, dtype=wp.vec3)`` of NumPy data or a nested list whose last extent is a constant other than
-    the vector's length (for matrices, the last two).
+    What it finds: ``wp.array(data, dtype=wp.vec3)`` of NumPy data or a nested list whose last extent is a constant
+    other than the vector's length (for matrices, the last two).
 
     Why it matters: where the number divides, Warp splits every row into several vectors, so the shape gains an axis,
     silently; where it does not, the line fails when it runs.
@@ -100,7 +100,9 @@ def _last_extents(function: HostFunction, node: ast.expr, count: int, depth: int
     if name in ("numpy.array", "numpy.asarray") and value.args:
         return _last_extents(function, value.args[0], count, depth + 1)
     if last == "reshape" and isinstance(value.func, ast.Attribute):
-        shape_items = value.args[0].elts if len(value.args) == 1 and isinstance(value.args[0], ast.Tuple) else value.args
+        shape_items = (
+            value.args[0].elts if len(value.args) == 1 and isinstance(value.args[0], ast.Tuple) else value.args
+        )
         return _ends(function, shape_items, count)
     if last in ("astype", "copy") and isinstance(value.func, ast.Attribute):
         return _last_extents(function, value.func.value, count, depth + 1)
@@ -123,6 +125,8 @@ def _of_list(node: ast.expr, count: int) -> tuple[int | None, ...] | None:
         level = [inner for item in level if isinstance(item, (ast.List, ast.Tuple)) for inner in item.elts]
     if not level or any(isinstance(item, (ast.List, ast.Tuple)) for item in level) or len(lengths) <= count:
         return None
-    if not all(isinstance(item, (ast.Constant, ast.UnaryOp)) for item in level) or any(len(one) != 1 for one in lengths):
+    if not all(isinstance(item, (ast.Constant, ast.UnaryOp)) for item in level) or any(
+        len(one) != 1 for one in lengths
+    ):
         return None
     return tuple(one.pop() for one in lengths[-count:])

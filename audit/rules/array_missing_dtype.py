@@ -14,13 +14,14 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.host import HostFunction
 
+
 class ArrayMissingDtype(Rule):
     """An array is made from Python numbers without an element type.
 
     What it finds: ``wp.array([0.5, 1.0])`` without ``dtype``, unless a kernel takes it as 64-bit.
 
-    Why it matters: Python's numbers become ``float64`` and ``int64``. A kernel that declares ``float`` or ``int`` refuses
-    the array, when the line runs.
+    Why it matters: Python's numbers become ``float64`` and ``int64``. A kernel that declares ``float`` or ``int``
+    refuses the array, when the line runs.
 
     Instead: name the type: ``wp.array([0.5, 1.0], dtype=float)``.
     """
@@ -64,7 +65,9 @@ class ArrayMissingDtype(Rule):
             fact = function.array(call.node)
             if not isinstance(data, (ast.List, ast.Tuple)) or fact is None or fact.dtype not in (FLOAT64, INT64):
                 continue
-            if any(isinstance(type, Array) and type.dtype == fact.dtype for type in self._declared(function, call.node)):
+            if any(
+                isinstance(type, Array) and type.dtype == fact.dtype for type in self._declared(function, call.node)
+            ):
                 continue
             word = "float" if fact.dtype == FLOAT64 else "int"
             yield self.at(

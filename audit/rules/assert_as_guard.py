@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
     from warp_audit.audit.source.symbolic import Atom
 
+
 class AssertAsGuard(Rule):
     """An ``assert`` in a kernel is all that keeps an index in bounds.
 
-    What it finds: an ``assert`` that compares a value, not a thread coordinate, with the length of an array that it then
-    indexes, where no test does the same.
+    What it finds: an ``assert`` that compares a value, not a thread coordinate, with the length of an array that it
+    then indexes, where no test does the same.
 
     Why it matters: asserts are compiled only in debug mode. In a release build nothing guards the access.
 
@@ -62,7 +63,8 @@ class AssertAsGuard(Rule):
                     yield self.at(
                         function,
                         statement,
-                        f"this assert guards the index of '{access.root}' in line {access.node.lineno}, but asserts are left out of "
+                        f"this assert guards the index of '{access.root}' in line {access.node.lineno}, but "
+                        "asserts are left out of "
                         "release builds",
                         "test it and return",
                     )

@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
     from warp_audit.audit.source.symbolic import Atom
 
+
 class AtomicAppendUnchecked(Rule):
     """A slot from an atomic counter is written to without a look at the buffer's capacity.
 
-    What it finds: ``slot = wp.atomic_add(count, 0, 1)`` of one counter for all threads, and a store at ``slot`` that no condition guards.
+    What it finds: ``slot = wp.atomic_add(count, 0, 1)`` of one counter for all threads, and a store at ``slot``
+    that no condition guards.
 
     Why it matters: once more threads append than the buffer has room for, Warp writes past its end, silently.
 
@@ -62,7 +64,7 @@ class AtomicAppendUnchecked(Rule):
             ids[j] = i
 
         @wp.kernel
-        def fill(cell: wp.array(dtype=int), start: wp.array(dtype=int), used: wp.array(dtype=int), ids: wp.array(dtype=int)):
+        def fill(cell: wp.array[int], start: wp.array[int], used: wp.array[int], ids: wp.array[int]):
             i = wp.tid()
             c = cell[i]
             ids[start[c] + wp.atomic_add(used, c, 1)] = i

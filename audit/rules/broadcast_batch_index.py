@@ -8,21 +8,23 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.edits import Place, Safety, Wrap
 from warp_audit.audit.rule import Finding, Rule
-from warp_audit.audit.source.bounds import guards_on
 from warp_audit.audit.source.batches import own_wraps, wrapped_tables, written_tables
+from warp_audit.audit.source.bounds import guards_on
 from warp_audit.audit.source.symbolic import Form
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
 
+
 class BroadcastBatchIndex(Rule):
     """A table that may have one shared row is read by the environment's own number.
 
-    What it finds: a parameter that other code of the file indexes by ``env % table.shape[0]``, and this kernel by ``env`` alone.
+    What it finds: a parameter that other code of the file indexes by ``env % table.shape[0]``, and this kernel by
+    ``env`` alone.
 
-    Why it matters: the table may have a single row for all environments. The plain index reads past its end as soon as there
-    are two, silently.
+    Why it matters: the table may have a single row for all environments. The plain index reads past its end as soon
+    as there are two, silently.
 
     Instead: ``table[env % table.shape[0], …]`` as elsewhere.
     """

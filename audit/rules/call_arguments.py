@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class CallArguments(Rule):
     """A call in a kernel has arguments that no overload of the function takes.
 
-    What it finds: a call of a builtin, or of a ``@wp.func`` with one declaration, whose arguments are too many, too few,
-    or of known types that do not fit.
+    What it finds: a call of a builtin, or of a ``@wp.func`` with one declaration, whose arguments are too many, too
+    few, or of known types that do not fit.
 
     Why it matters: Warp compares types exactly. It stops the build, at the first launch, and only on the branch of the
     program that launches this kernel.

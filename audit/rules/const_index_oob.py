@@ -13,6 +13,7 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
 
+
 class ConstIndexOob(Rule):
     """A constant component index is larger than the vector, matrix or quaternion.
 

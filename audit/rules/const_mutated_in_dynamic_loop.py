@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class ConstMutatedInDynamicLoop(Rule):
     """A variable that starts as a bare literal is changed in a loop with a run-time bound.
 
-    What it finds: ``total = 0.0`` followed by an assignment to ``total`` inside a ``while`` or a ``for`` whose range is not
-    constant or is too long to be unrolled.
+    What it finds: ``total = 0.0`` followed by an assignment to ``total`` inside a ``while`` or a ``for`` whose
+    range is not constant or is too long to be unrolled.
 
     Why it matters: Warp takes a literal for a constant. It refuses to build the kernel, at the first launch.
 
@@ -45,6 +45,19 @@ class ConstMutatedInDynamicLoop(Rule):
                     found = True  # error: WPA601
                 k += 1
             return n
+        """,
+        """
+        FAR = wp.constant(1.0e9)
+
+        @wp.func
+        def nearest(x: wp.array(dtype=float), limit: float):
+            best = FAR
+            at = -1
+            for k in range(x.shape[0]):
+                if x[k] < best:
+                    best = x[k]  # error: WPA601
+                    at = k  # error: WPA601
+            return at
         """,
     )
     GOOD = (
@@ -74,7 +87,7 @@ class ConstMutatedInDynamicLoop(Rule):
             start = _start(function, definition, loop.node)
             if start is None or start.value is None:
                 continue
-            word = {bool: "bool", int: "int", float: "float"}[type(start.value.value)]  # type: ignore[attr-defined]
+            word = type(function.constant(start.value)).__name__
             fix = self.mend(f"declare it as {word}(…)", Wrap(Place.of(start.value), f"{word}(", ")"))
             yield self.at(
                 function,
@@ -88,10 +101,14 @@ class ConstMutatedInDynamicLoop(Rule):
 
 def _start(function: DeviceFunction, definition: Def, loop: ast.AST) -> Def | None:
     """The literal that a loop's variable has at the loop's head."""
-    phis = [one for one in function.flow.defs if one.kind == "loop_phi" and one.node is loop and one.name == definition.name]
+    phis = [
+        one for one in function.flow.defs if one.kind == "loop_phi" and one.node is loop and one.name == definition.name
+    ]
     if not phis or not phis[0].sources:
         return None
     start = phis[0].sources[0]
-    if start.kind != "assign" or start.index is not None or not isinstance(start.value, ast.Constant):
+    if start.kind != "assign" or start.index is not None or start.value is None:
         return None
-    return start if isinstance(start.value.value, (bool, int, float)) else None
+    value = start.value.operand if isinstance(start.value, ast.UnaryOp) else start.value
+    is_literal = isinstance(value, (ast.Constant, ast.Name, ast.Attribute))
+    return start if is_literal and isinstance(function.constant(start.value), (bool, int, float)) else None

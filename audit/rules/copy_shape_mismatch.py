@@ -12,13 +12,14 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.host import HostFunction
 
+
 class CopyShapeMismatch(Rule):
     """An array is copied into one of another size.
 
     What it finds: ``wp.copy(dest, src)`` without ``count`` between arrays whose constant sizes differ.
 
-    Why it matters: if the destination is larger, Warp copies what there is and leaves old data in the tail, without a word; if it
-    is smaller, the line fails when it runs.
+    Why it matters: if the destination is larger, Warp copies what there is and leaves old data in the tail, without
+    a word; if it is smaller, the line fails when it runs.
 
     Instead: make the destination like the source, ``wp.empty_like(src)``, or say how many with ``count``.
     """
@@ -59,7 +60,11 @@ class CopyShapeMismatch(Rule):
             if call.name != "warp.copy" or call.argument("count", 4) is not None:
                 continue
             dest, src = call.argument("dest", 0), call.argument("src", 1)
-            if dest is None or src is None or any(call.argument(word) is not None for word in ("dest_offset", "src_offset")):
+            if (
+                dest is None
+                or src is None
+                or any(call.argument(word) is not None for word in ("dest_offset", "src_offset"))
+            ):
                 continue
             into, out_of = _size(function, dest), _size(function, src)
             if into is not None and out_of is not None and into != out_of:

@@ -12,10 +12,12 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
 
+
 class CounterGuardFromOwnWrite(Rule):
     """A slot is reserved under a condition that the same kernel has just written.
 
-    What it finds: ``wp.atomic_add`` whose result is used, under a test of an array's element that the kernel stored to before.
+    What it finds: ``wp.atomic_add`` whose result is used, under a test of an array's element that the kernel stored
+    to before.
 
     Why it matters: in deterministic mode Warp first runs a pass that only counts and suppresses such writes. It then
     reserves other slots than the real pass, and nothing is reported.
@@ -30,7 +32,7 @@ class CounterGuardFromOwnWrite(Rule):
     BAD = (
         """
         @wp.kernel
-        def pick(x: wp.array(dtype=float), flag: wp.array(dtype=bool), n: wp.array(dtype=int), out: wp.array(dtype=int)):
+        def pick(x: wp.array[float], flag: wp.array[bool], n: wp.array[int], out: wp.array[int]):
             i = wp.tid()
             flag[i] = x[i] > 0.0
             if not flag[i]:
@@ -43,7 +45,7 @@ class CounterGuardFromOwnWrite(Rule):
     GOOD = (
         """
         @wp.kernel
-        def pick(x: wp.array(dtype=float), flag: wp.array(dtype=bool), n: wp.array(dtype=int), out: wp.array(dtype=int)):
+        def pick(x: wp.array[float], flag: wp.array[bool], n: wp.array[int], out: wp.array[int]):
             i = wp.tid()
             wanted = x[i] > 0.0
             flag[i] = wanted
@@ -63,7 +65,12 @@ class CounterGuardFromOwnWrite(Rule):
         for call, site in function.calls():
             if function.builtin(call) != "atomic_add" or isinstance(site.statement, ast.Expr) or not site.guards:
                 continue
-            tested = {atom for guard in site.guards for atom in function.symbols.form(guard.test).all_atoms() if atom[0] == "load"}
+            tested = {
+                atom
+                for guard in site.guards
+                for atom in function.symbols.form(guard.test).all_atoms()
+                if atom[0] == "load"
+            }
             for access in written:
                 place = ("load", access.root, *(function.symbols.form(index) for index in access.indices))
                 guard_order = max(guard.site.order for guard in site.guards)
@@ -71,7 +78,8 @@ class CounterGuardFromOwnWrite(Rule):
                     yield self.at(
                         function,
                         call,
-                        f"this slot is reserved under a test of '{access.root}', which line {access.node.lineno} of the same kernel wrote",
+                        f"this slot is reserved under a test of '{access.root}', which line "
+                        f"{access.node.lineno} of the same kernel wrote",
                         "test the value itself: a deterministic run counts before it writes",
                     )
                     break

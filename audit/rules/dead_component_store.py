@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 class DeadComponentStore(Rule):
     """A component of a local copy is changed, and the copy is never used again.
 
-    What it finds: ``v = a[i]`` followed by ``v[2] = x`` (or ``v.z = x``, ``s.field = x``), where nothing reads ``v`` behind the
-    store.
+    What it finds: ``v = a[i]`` followed by ``v[2] = x`` (or ``v.z = x``, ``s.field = x``), where nothing reads
+    ``v`` behind the store.
 
-    Why it matters: a vector, matrix or struct that is read from an array is a copy. The array stays as it was, without a
-    word.
+    Why it matters: a vector, matrix or struct that is read from an array is a copy. The array stays as it was,
+    without a word.
 
     Instead: store the copy back, ``a[i] = v``, or store through the array: ``a[i][2] = x``.
     """

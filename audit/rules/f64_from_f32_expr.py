@@ -71,7 +71,7 @@ class F64FromF32Expr(Rule):
         def third(x: wp.float64, y: float, i: int):
             half = 0.5
             tenth = 0.1
-            data = wp.float64(y) + wp.float64(0.1 * y) + wp.float64(i) + wp.float64(float(i)) + wp.float64(0.5 * float(i))
+            data = wp.float64(y) + wp.float64(0.1 * y) + wp.float64(i) + wp.float64(float(i))
             static = wp.float64(wp.static(1.0 / 3.0)) + wp.float64(math.pi) + wp.float64(-RATE) + wp.float64(tenth)
             return x * wp.float64(0.1) + data + static + wp.float64(half) + wp.float64(1.0 / 4.0)
         """,

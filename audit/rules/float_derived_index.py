@@ -21,11 +21,11 @@ _CASTS = ("int", "int32", "int64", "uint32", "int16", "uint64")
 class FloatDerivedIndex(Rule):
     """An index is cast from a float without a clamp or a test.
 
-    What it finds: an index that is ``int(…)`` of a float which was read or passed in, where neither the float nor the integer is
-    clamped or compared.
+    What it finds: an index that is ``int(…)`` of a float which was read or passed in, where neither the float nor
+    the integer is clamped or compared.
 
-    Why it matters: a NaN becomes the smallest integer, and a position outside of the grid an index outside of the array.
-    Warp reads or writes there, silently.
+    Why it matters: a NaN becomes the smallest integer, and a position outside of the grid an index outside of the
+    array. Warp reads or writes there, silently.
 
     Instead: ``wp.clamp(int(x), 0, a.shape[0] - 1)``, or test and return.
     """
@@ -60,7 +60,9 @@ class FloatDerivedIndex(Rule):
     )
 
     def device(self, function: DeviceFunction) -> Iterator[Finding]:
-        casts = {id(call): call for call, _ in function.calls() if function.builtin(call) in _CASTS and len(call.args) == 1}
+        casts = {
+            id(call): call for call, _ in function.calls() if function.builtin(call) in _CASTS and len(call.args) == 1
+        }
         if not casts:
             return
         reported: set[ast.stmt] = set()
@@ -77,7 +79,8 @@ class FloatDerivedIndex(Rule):
                 yield self.at(
                     function,
                     access.node,
-                    f"the index '{ast.unparse(index)}' comes from the float '{ast.unparse(cast.args[0])}' and is not kept in range",
+                    f"the index '{ast.unparse(index)}' comes from the float '{ast.unparse(cast.args[0])}' and "
+                    "is not kept in range",
                     "a NaN becomes the smallest integer",
                 )
                 break
@@ -89,7 +92,12 @@ def _cast(function: DeviceFunction, node: ast.expr, depth: int) -> ast.Call | No
         return None
     if isinstance(node, ast.Name):
         definition = function.flow.uses.get(node)
-        if definition is None or definition.kind != "assign" or definition.index is not None or definition.value is None:
+        if (
+            definition is None
+            or definition.kind != "assign"
+            or definition.index is not None
+            or definition.value is None
+        ):
             return None
         return _cast(function, definition.value, depth + 1)
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):

@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
     from warp_audit.audit.source.host import Launch
 
+
 class FloorDivLaunchExtent(Rule):
     """The number of blocks is rounded down, so the remainder of the work is never done.
 
-    What it finds: a launch over ``n // c`` (or ``int(n / c)``) where each thread handles ``c`` items, the kernel tests for the
-    end of the array, and nothing in the function checks that ``c`` divides ``n``.
+    What it finds: a launch over ``n // c`` (or ``int(n / c)``) where each thread handles ``c`` items, the kernel
+    tests for the end of the array, and nothing in the function checks that ``c`` divides ``n``.
 
     Why it matters: the last ``n % c`` items are left out, and with ``n < c`` all of them. Nothing is reported.
 
@@ -87,7 +88,8 @@ class FloorDivLaunchExtent(Rule):
             yield self.at(
                 launch,
                 extent,
-                f"the extent '{ast.unparse(extent)}' is rounded down, but '{kernel.name}' expects a last, partial block",
+                f"the extent '{ast.unparse(extent)}' is rounded down, but '{kernel.name}' expects a last, "
+                "partial block",
                 "round up: (n + c - 1) // c",
                 fix=fix,
             )

@@ -25,8 +25,9 @@ class ForeignMathInKernel(Rule):
 
     What it finds: a call of ``np.…``, ``math.…``, ``torch.…`` and the like inside a kernel or func.
 
-    Why it matters: Warp looks only at the last part of the name and calls its own function of that name, whose rounding and
-    special cases can differ (``np.round`` rounds half to even, ``wp.round`` away from zero); without one the build stops.
+    Why it matters: Warp looks only at the last part of the name and calls its own function of that name, whose
+    rounding and special cases can differ (``np.round`` rounds half to even, ``wp.round`` away from zero); without
+    one the build stops.
 
     Instead: call Warp's function by its own name, and choose the one you mean: ``wp.rint`` rounds half to even.
     """

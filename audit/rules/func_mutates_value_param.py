@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class FuncMutatesValueParam(Rule):
     """A func changes a parameter that it was given by value.
 
-    What it finds: a func that stores to a component or field of a vector, matrix or struct parameter and neither returns nor
-    uses it afterwards.
+    What it finds: a func that stores to a component or field of a vector, matrix or struct parameter and neither
+    returns nor uses it afterwards.
 
     Why it matters: parameters that are not arrays are copies. The caller's value stays as it was, without a word.
 

@@ -13,12 +13,15 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
 
+
 class GuardAndAccess(Rule):
     """A test and the access that it protects stand in one condition.
 
-    What it finds: ``if i < n and a[i] > x`` and ``if i == 0 or a[i - 1] > x``, for projects that support a Warp older than 1.13.
+    What it finds: ``if i < n and a[i] > x`` and ``if i == 0 or a[i - 1] > x``, for projects that support a Warp
+    older than 1.13.
 
-    Why it matters: before Warp 1.13 both sides of ``and`` and ``or`` were evaluated, so the access ran out of bounds anyway.
+    Why it matters: before Warp 1.13 both sides of ``and`` and ``or`` were evaluated, so the access ran out of
+    bounds anyway.
 
     Instead: nest the two: ``if i < n:`` and inside it ``if a[i] > x:``, or ask for ``warp-lang>=1.13``.
     """
@@ -57,7 +60,12 @@ class GuardAndAccess(Rule):
             for place, value in enumerate(test.values[1:], 1):
                 inside = [nodes[id(part)] for part in ast.walk(value) if id(part) in nodes]
                 atoms = {atom for access in inside for _, _, form in indices(function, access) for atom in form.atoms}
-                before = [part for earlier in test.values[:place] for part in ast.walk(earlier) if isinstance(part, ast.Compare)]
+                before = [
+                    part
+                    for earlier in test.values[:place]
+                    for part in ast.walk(earlier)
+                    if isinstance(part, ast.Compare)
+                ]
                 tested = {atom for part in before for side in (part.left, *part.comparators)
                           for atom in function.symbols.form(side).atoms}  # fmt: skip
                 if atoms & tested:

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.device import Access, DeviceFunction
     from warp_audit.audit.source.symbolic import Form
 
+
 class InconsistentBatchIndex(Rule):
     """Two tables of one family are indexed in different spaces.
 
-    What it finds: tables whose names begin alike, of which one is read at ``per_world * world + j`` and the other at ``j`` alone.
+    What it finds: tables whose names begin alike, of which one is read at ``per_world * world + j`` and the other
+    at ``j`` alone.
 
     Why it matters: both hold an entry for each item of all worlds. World 0 is right, the others read its data.
 
@@ -31,7 +33,7 @@ class InconsistentBatchIndex(Rule):
     BAD = (
         """
         @wp.kernel
-        def gather(shape_body: wp.array(dtype=int), shape_flags: wp.array(dtype=int), count: int, out: wp.array2d(dtype=int)):
+        def gather(shape_body: wp.array[int], shape_flags: wp.array[int], count: int, out: wp.array2d(dtype=int)):
             w, s = wp.tid()
             k = w * count + s
             out[w, s] = shape_body[k] + shape_flags[s]  # error: WPA216
@@ -40,7 +42,7 @@ class InconsistentBatchIndex(Rule):
     GOOD = (
         """
         @wp.kernel
-        def gather(shape_body: wp.array(dtype=int), shape_flags: wp.array(dtype=int), order: wp.array(dtype=int), count: int):
+        def gather(shape_body: wp.array[int], shape_flags: wp.array[int], order: wp.array[int], count: int):
             w, s = wp.tid()
             k = w * count + s
             shape_body[k] = shape_flags[k] + order[s]
@@ -72,7 +74,8 @@ class InconsistentBatchIndex(Rule):
                 yield self.at(
                     kernel,
                     access.node,
-                    f"'{name}' is indexed by '{ast.unparse(index)}' inside the world, its sibling '{sibling}' by the number over all worlds",
+                    f"'{name}' is indexed by '{ast.unparse(index)}' inside the world, its sibling '{sibling}' "
+                    "by the number over all worlds",
                     f"'{sibling}' is read in line {flat[sibling].node.lineno}",
                 )
 
@@ -81,7 +84,7 @@ def _is_flat(form: Form) -> bool:
     """``count * world + j``."""
     plain = any(atom[0] == "tid" and coefficient == 1 for atom, coefficient in form.terms)
     scaled = any(
-        atom[0] == "mul" and any((part.single() or ("",))[0] == "tid" for part in atom[2:])
+        (atom[0] == "mul" and any((part.single() or ("",))[0] == "tid" for part in atom[2:]))
         or (atom[0] == "tid" and coefficient > 1)
         for atom, coefficient in form.terms
     )

@@ -50,7 +50,7 @@ class IndexNarrowing(Rule):
     GOOD = (
         """
         @wp.func
-        def at(x: wp.array(dtype=float), base: wp.int64, k: wp.uint32, limit: int, shape_ptr: wp.array(dtype=wp.uint64)):
+        def at(x: wp.array(dtype=float), base: wp.int64, k: wp.uint32, limit: int, shape_ptr: wp.array[wp.uint64]):
             if base < wp.int64(limit):
                 return x[base]
             mesh = x[shape_ptr[0]]

@@ -11,13 +11,15 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import Access, DeviceFunction
 
+
 class IndexSpaceMix(Rule):
     """An array of one index space is written at the number of another.
 
-    What it finds: a kernel that fetches an id, ``p = contact_particle[c]``, and writes one array both at ``c`` and at ``p``, while other arrays are
-    read only at ``p``.
+    What it finds: a kernel that fetches an id, ``p = contact_particle[c]``, and writes one array both at ``c`` and
+    at ``p``, while other arrays are read only at ``p``.
 
-    Why it matters: the array has a slot for each ``p``. At ``c`` the value lands in the slot of some other particle, silently.
+    Why it matters: the array has a slot for each ``p``. At ``c`` the value lands in the slot of some other
+    particle, silently.
 
     Instead: write at the id that the array is about.
     """
@@ -70,5 +72,6 @@ class IndexSpaceMix(Rule):
                 yield self.at(
                     kernel,
                     access.node,
-                    f"'{name}' is written at the thread's own number here and at a fetched id in line {fetched[name][0].node.lineno}",
+                    f"'{name}' is written at the thread's own number here and at a fetched id in line "
+                    f"{fetched[name][0].node.lineno}",
                 )

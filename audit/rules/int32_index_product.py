@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Int32IndexProduct(Rule):
     """Integers are multiplied in 32 bits and only then widened.
 
-    What it finds: ``wp.int64(a * b)`` or ``wp.uint64(…)`` around a product of 32-bit values that are not constants, or around
-    one that is shifted left; also where a variable or a func's result holds the product.
+    What it finds: ``wp.int64(a * b)`` or ``wp.uint64(…)`` around a product of 32-bit values that are not constants,
+    or around one that is shifted left; also where a variable or a func's result holds the product.
 
     Why it matters: the product overflows before the cast sees it. Signed overflow is undefined in the C++ that Warp
     generates, and nothing reports it; a grid of 2048³ cells counts as 0.

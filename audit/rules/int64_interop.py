@@ -14,15 +14,26 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.host import HostFunction
 
-_INT64 = {"randperm", "argsort", "argmax", "argmin", "nonzero", "bincount", "searchsorted", "bucketize", "randint", "argwhere"}
+_INT64 = {
+    "randperm",
+    "argsort",
+    "argmax",
+    "argmin",
+    "nonzero",
+    "bincount",
+    "searchsorted",
+    "bucketize",
+    "randint",
+    "argwhere",
+}
 """Torch functions whose result holds 64-bit integers unless a dtype is given."""
 
 
 class Int64Interop(Rule):
     """A tensor of 64-bit integers is given to a 32-bit Warp array.
 
-    What it finds: ``wp.array(t, dtype=wp.int32)`` or ``wp.from_torch(t, dtype=wp.int32)`` of a tensor that Torch makes with 64-bit
-    integers: ``randperm``, ``argsort``, ``arange``, ``nonzero``, ``torch.long`` and the like.
+    What it finds: ``wp.array(t, dtype=wp.int32)`` or ``wp.from_torch(t, dtype=wp.int32)`` of a tensor that Torch
+    makes with 64-bit integers: ``randperm``, ``argsort``, ``arange``, ``nonzero``, ``torch.long`` and the like.
 
     Why it matters: the bytes used to be read as pairs of 32-bit numbers; Warp 1.19 warns when the line runs and copies.
 

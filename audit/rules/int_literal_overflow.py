@@ -30,8 +30,8 @@ class IntLiteralOverflow(Rule):
     What it finds: a literal or constant beyond 32 bits that is not cast to a 64-bit type directly, and a shift by more
     bits than the type has.
 
-    Why it matters: literals are ``int32`` in a kernel. Warp cuts the value to 32 bits, without a word, before it reaches a
-    64-bit destination.
+    Why it matters: literals are ``int32`` in a kernel. Warp cuts the value to 32 bits, without a word, before it
+    reaches a 64-bit destination.
 
     Instead: cast the literal itself: ``wp.int64(5000000000)``, ``wp.uint64(1) << wp.uint64(40)``.
     """
@@ -176,7 +176,9 @@ def _large_names(function: DeviceFunction) -> list[ast.AST]:
 
 
 def _fits(value: int, kind: Scalar) -> bool:
-    """Whether a type can hold a value; bit patterns of the unsigned type of the same width count, as hexadecimal masks do."""
+    """Whether a type can hold a value; bit patterns of the unsigned type of the same width count, as "
+    "hexadecimal masks do.
+    """
     low, high = kind.limits
     if value == -1 and kind.is_unsigned:
         return True  # all bits

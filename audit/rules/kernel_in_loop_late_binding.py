@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 class KernelInLoopLateBinding(Rule):
     """A kernel made in a loop reads the loop's variable.
 
-    What it finds: a kernel or func that is declared inside a Python ``for`` loop and reads a name that the loop changes.
+    What it finds: a kernel or func that is declared inside a Python ``for`` loop and reads a name that the loop
+    changes.
 
     Why it matters: Warp looks the name up when the module is built. Every kernel of the loop then gets the value of the
     last pass, without a word.
@@ -74,7 +75,8 @@ class KernelInLoopLateBinding(Rule):
                 yield self.at(
                     function,
                     node,
-                    f"'{definition.name}' changes with each pass of the loop in line {loops[0].lineno}, but every kernel gets "
+                    f"'{definition.name}' changes with each pass of the loop in line {loops[0].lineno}, but "
+                    "every kernel gets "
                     "its last value",
                     "make the kernel in a function that takes the value as a parameter",
                 )

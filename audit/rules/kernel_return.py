@@ -60,5 +60,8 @@ class KernelReturn(Rule):
             if isinstance(statement, ast.Return) and statement.value is not None:
                 fix = self.mend("return nothing", Replace(Place.of(statement), "return"))
                 yield self.at(
-                    kernel, statement, f"the kernel '{kernel.name}' returns a value, which Warp refuses to build", fix=fix
+                    kernel,
+                    statement,
+                    f"the kernel '{kernel.name}' returns a value, which Warp refuses to build",
+                    fix=fix,
                 )

@@ -11,11 +11,12 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.host import Launch
 
+
 class LaunchArgCount(Rule):
     """A launch gives the kernel another number of arguments than it has parameters.
 
-    What it finds: a launch whose ``inputs`` and ``outputs`` are listed in the text and add up to more or fewer items than the
-    kernel declares.
+    What it finds: a launch whose ``inputs`` and ``outputs`` are listed in the text and add up to more or fewer
+    items than the kernel declares.
 
     Why it matters: Warp counts only when the line runs. A launch on a path that no test takes fails in production.
 
@@ -67,7 +68,7 @@ class LaunchArgCount(Rule):
         names = [parameter.name for parameter in kernel.parameters]
         notes = []
         if len(given) < len(names):
-            notes.append(f"nothing is given for {', '.join(repr(name) for name in names[len(given):])}")
+            notes.append(f"nothing is given for {', '.join(repr(name) for name in names[len(given) :])}")
         yield self.at(
             launch,
             launch.node.func,

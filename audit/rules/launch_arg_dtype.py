@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.device import Parameter
     from warp_audit.audit.source.host import Launch
 
+
 class LaunchArgDtype(Rule):
     """An argument of another type than the kernel declares is passed to it.
 
-    What it finds: an array that was made in sight with another element type than the parameter's, a float constant for an
-    integer parameter, and a number for an array parameter.
+    What it finds: an array that was made in sight with another element type than the parameter's, a float constant
+    for an integer parameter, and a number for an array parameter.
 
     Why it matters: Warp compares the types only when the line runs, and refuses.
 
@@ -70,7 +71,11 @@ class LaunchArgDtype(Rule):
         for parameter, argument in launch.pairs(kernel):
             why = _why(launch, parameter, argument)
             if why is not None:
-                yield self.at(launch, argument, f"{why}, but the parameter '{parameter.name}' of '{kernel.name}' is {parameter.type}")
+                yield self.at(
+                    launch,
+                    argument,
+                    f"{why}, but the parameter '{parameter.name}' of '{kernel.name}' is {parameter.type}",
+                )
 
 
 def _why(launch: Launch, parameter: Parameter, argument: ast.expr) -> str | None:

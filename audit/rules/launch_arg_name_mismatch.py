@@ -16,6 +16,7 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.host import Launch
 
+
 class LaunchArgNameMismatch(Rule):
     """An attribute is passed for a parameter, while the same object has an attribute of exactly the parameter's name.
 

@@ -12,6 +12,7 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.host import Launch
 
+
 class LaunchArgRank(Rule):
     """An array of another number of dimensions than the kernel declares is passed to it.
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.device import Access, DeviceFunction
     from warp_audit.audit.source.host import Launch
 
+
 class LaunchExtentVsIndex(Rule):
     """A launch takes an extent from one array while the kernel uses that coordinate to index another.
 
@@ -86,7 +87,8 @@ class LaunchExtentVsIndex(Rule):
                 yield self.at(
                     launch,
                     extent,
-                    f"extent {axis} is that of '{ast.unparse(extent)}', but '{kernel.name}' uses that coordinate to index "
+                    f"extent {axis} is that of '{ast.unparse(extent)}', but '{kernel.name}' uses that "
+                    "coordinate to index "
                     f"'{others[0]}'",
                     f"'{mine[0]}' is not indexed by it",
                 )

@@ -13,11 +13,12 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.host import Launch
 
+
 class LaunchMissingDevice(Rule):
     """An object that carries its own device starts a kernel without passing it on.
 
-    What it finds: a launch without ``device`` in a method of a class that keeps ``self.device`` and passes it to other launches or
-    allocations, outside a ``wp.ScopedDevice``.
+    What it finds: a launch without ``device`` in a method of a class that keeps ``self.device`` and passes it to
+    other launches or allocations, outside a ``wp.ScopedDevice``.
 
     Why it matters: Warp takes the current default device instead and, in its default mode, checks nothing. On a machine
     with two GPUs, or for an object on the CPU, the kernel runs in the wrong place.

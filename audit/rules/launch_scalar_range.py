@@ -12,6 +12,7 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.host import Launch
 
+
 class LaunchScalarRange(Rule):
     """A constant argument of a launch does not fit the parameter's integer type.
 
@@ -68,5 +69,6 @@ class LaunchScalarRange(Rule):
                 yield self.at(
                     launch,
                     argument,
-                    f"{value} does not fit the parameter '{parameter.name}' of '{kernel.name}', which is {wanted}: it is cut",
+                    f"{value} does not fit the parameter '{parameter.name}' of '{kernel.name}', which is "
+                    f"{wanted}: it is cut",
                 )

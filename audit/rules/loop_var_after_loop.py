@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class LoopVarAfterLoop(Rule):
     """A loop's variable is read behind the loop.
 
-    What it finds: a read of a ``for`` variable behind its loop, where nothing leaves the loop early: a loop with a ``break``
-    searches, and its variable is what it found.
+    What it finds: a read of a ``for`` variable behind its loop, where nothing leaves the loop early: a loop with a
+    ``break`` searches, and its variable is what it found.
 
     Why it matters: it holds the last index, not the count, and if the loop did not run, whatever was in memory:
     Warp declares the variable without a value.
@@ -67,7 +67,8 @@ class LoopVarAfterLoop(Rule):
                 yield self.at(
                     function,
                     node,
-                    f"'{definition.name}' is the variable of the loop in line {loop.lineno}, which has ended: it holds the "
+                    f"'{definition.name}' is the variable of the loop in line {loop.lineno}, which has ended: "
+                    "it holds the "
                     "last index, or nothing if the loop did not run",
                 )
 

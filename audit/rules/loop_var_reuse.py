@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class LoopVarReuse(Rule):
     """The variable of an unrolled loop is used again as the counter of a later loop.
 
-    What it finds: ``for i in range(2)`` followed by ``i = int(0)`` and a ``while`` or run-time loop that changes ``i``, for projects that
-    support a Warp older than 1.16.
+    What it finds: ``for i in range(2)`` followed by ``i = int(0)`` and a ``while`` or run-time loop that changes
+    ``i``, for projects that support a Warp older than 1.16.
 
     Why it matters: before Warp 1.16 the new start value could be dropped, and the later loop began at the last value of
     the first, silently.
@@ -78,7 +78,8 @@ class LoopVarReuse(Rule):
                 yield self.at(
                     function,
                     definition.node,
-                    f"'{definition.name}' was the variable of an unrolled loop; before Warp 1.16 this start value could be dropped",
+                    f"'{definition.name}' was the variable of an unrolled loop; before Warp 1.16 this start "
+                    "value could be dropped",
                     "use another name",
                 )
                 break

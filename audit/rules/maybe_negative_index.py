@@ -13,12 +13,14 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
 
+
 class MaybeNegativeIndex(Rule):
     """An index is negative for the first thread.
 
     What it finds: an index ``i - c`` of a thread coordinate with no condition on ``i``, no clamp and no wrap.
 
-    Why it matters: Warp follows Python: ``-1`` is the last element. A mistake at the boundary becomes a silent periodic boundary.
+    Why it matters: Warp follows Python: ``-1`` is the last element. A mistake at the boundary becomes a silent
+    periodic boundary.
 
     Instead: treat the first ``c`` threads apart, or clamp: ``wp.max(i - 1, 0)``.
     """
@@ -63,12 +65,12 @@ class MaybeNegativeIndex(Rule):
                     continue
                 if guards_on(kernel, access.site, {atom}) or kernel.symbols.lower_bounds(form, access.site):
                     continue
+                first = int(form.constant)
+                where = "the last element" if first == -1 else "one of the last elements"
                 yield self.at(
                     kernel,
                     access.node,
-                    f"the index '{ast.unparse(index)}' is {int(form.constant)} for the first thread, which is the last element but "
-                    f"{-int(form.constant) - 1}" if form.constant < -1 else
-                    f"the index '{ast.unparse(index)}' is -1 for the first thread, which is the last element of '{access.root}'",
+                    f"the index '{ast.unparse(index)}' is {first} for the first thread: {where} of '{access.root}'",
                     "test for the first threads, or clamp with wp.max",
                 )
                 break

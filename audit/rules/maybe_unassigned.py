@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class MaybeUnassigned(Rule):
     """A local variable is read that may never have been given a value.
 
-    What it finds: a read of a name that is assigned on some of the paths that lead to it: in one branch, or only inside a
-    loop that may not run.
+    What it finds: a read of a name that is assigned on some of the paths that lead to it: in one branch, or only
+    inside a loop that may not run.
 
     Why it matters: Python would raise; Warp declares the variable without a value and reads what happens to be there.
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class MixedScalarTypes(Rule):
     """Two scalars of different types are combined.
 
-    What it finds: an operation or a call of a builtin whose numbers have known types that differ: a float and an integer, a
-    double and a float literal, integers of different width; and a store of a number into an array or vector of another
-    type.
+    What it finds: an operation or a call of a builtin whose numbers have known types that differ: a float and an
+    integer, a double and a float literal, integers of different width; and a store of a number into an array or
+    vector of another type.
 
     Why it matters: Warp has no implicit promotion. It stops the build, at the first launch.
 
@@ -89,7 +89,9 @@ class MixedScalarTypes(Rule):
     def _refused(self, function: DeviceFunction, refusal: Refusal) -> Finding:
         fix = None
         for literal in refusal.operands:
-            others = [type for operand, type in zip(refusal.operands, refusal.types, strict=True) if operand is not literal]
+            others = [
+                type for operand, type in zip(refusal.operands, refusal.types, strict=True) if operand is not literal
+            ]
             wanted = next((scalar for scalar in map(scalar_of, others) if scalar is not None), None)
             if isinstance(literal, ast.Constant) and wanted is not None and len(refusal.operands) == 2:
                 fix = self._literal(literal, wanted)
@@ -101,19 +103,30 @@ class MixedScalarTypes(Rule):
         """Values of another type than the array's, or than the vector's whose component they become."""
         for access in function.accesses:
             value = access.value
-            if value is None or access.component or access.what not in ("write", "atomic") or access.builtin == "atomic_cas":
+            if (
+                value is None
+                or access.component
+                or access.what not in ("write", "atomic")
+                or access.builtin == "atomic_cas"
+            ):
                 continue
             statement = access.site.statement
-            if access.what == "write" and not (isinstance(statement, ast.Assign) and statement.targets == [access.node]):
+            if access.what == "write" and not (
+                isinstance(statement, ast.Assign) and statement.targets == [access.node]
+            ):
                 continue
             yield from self._store(function, access.node, value, access.type.dtype, access.root)
         for definition in function.flow.defs:
             target = definition.node if definition.kind == "component" and definition.previous is not None else None
-            statement = definition.site.statement if definition.site is not None else None
-            if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) and isinstance(statement, ast.Assign):
+            origin = definition.site.statement if definition.site is not None else None
+            if (
+                isinstance(target, ast.Subscript)
+                and isinstance(target.value, ast.Name)
+                and isinstance(origin, ast.Assign)
+            ):
                 whole = function.type_of(target.value)
-                if isinstance(whole, Vector) and statement.targets == [target] and not isinstance(target.slice, ast.Slice):
-                    yield from self._store(function, target, statement.value, whole.scalar, definition.name)
+                if isinstance(whole, Vector) and origin.targets == [target] and not isinstance(target.slice, ast.Slice):
+                    yield from self._store(function, target, origin.value, whole.scalar, definition.name)
 
     def _store(
         self, function: DeviceFunction, node: ast.expr, value: ast.expr, wanted: Type | None, name: str

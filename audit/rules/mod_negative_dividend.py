@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class ModNegativeDividend(Rule):
     """A remainder is taken of a value that may be negative.
 
-    What it finds: ``(i - c) % n`` of signed integers, where the left side is a value that starts at 0 minus something and
-    no test or added ``n`` keeps it from being negative.
+    What it finds: ``(i - c) % n`` of signed integers, where the left side is a value that starts at 0 minus
+    something and no test or added ``n`` keeps it from being negative.
 
     Why it matters: in Python the remainder is never negative for a positive ``n``; in a kernel it has the sign of
     the dividend, as in C. The slot before the first one becomes -1 instead of ``n - 1``.
@@ -97,7 +97,8 @@ class ModNegativeDividend(Rule):
             yield self.at(
                 function,
                 node,
-                f"'{ast.unparse(left)}' may be negative, and then so is its remainder: Warp rounds as C does, not as Python",
+                f"'{ast.unparse(left)}' may be negative, and then so is its remainder: Warp rounds as C does, "
+                "not as Python",
                 f"add the divisor first: ({text} + …) % {text}",
                 fix=fix,
             )

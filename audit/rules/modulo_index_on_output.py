@@ -15,12 +15,15 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
 
+
 class ModuloIndexOnOutput(Rule):
     """A buffer with a row for each environment is indexed modulo its length.
 
-    What it finds: a parameter that this kernel reads at ``env % buffer.shape[0]`` and that another kernel of the file writes at ``env``.
+    What it finds: a parameter that this kernel reads at ``env % buffer.shape[0]`` and that another kernel of the
+    file writes at ``env``.
 
-    Why it matters: the buffer is no shared table. If it is ever too short, the modulo mixes environments instead of failing.
+    Why it matters: the buffer is no shared table. If it is ever too short, the modulo mixes environments instead of
+    failing.
 
     Instead: index it by ``env``.
     """
@@ -76,7 +79,8 @@ class ModuloIndexOnOutput(Rule):
             yield self.at(
                 kernel,
                 access.node,
-                f"'{access.root}' has a row for each environment, as line {written[access.root]} writes it; the modulo would mix "
+                f"'{access.root}' has a row for each environment, as line {written[access.root]} writes it; the "
+                "modulo would mix "
                 "them silently",
                 fix=fix,
             )

@@ -15,8 +15,10 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.host import HostFunction
 
-_FLOATS = {"mean", "std", "var", "median", "average", "sqrt", "ceil", "floor", "round", "rint", "exp", "log", "log2", "log10", "power",
-           "linalg.norm", "percentile", "quantile", "float32", "float64", "trunc", "hypot"}  # fmt: skip
+_FLOATS = {
+    "mean", "std", "var", "median", "average", "sqrt", "ceil", "floor", "round", "rint", "exp", "log", "log2", "log10",
+    "power", "linalg.norm", "percentile", "quantile", "float32", "float64", "trunc", "hypot",
+}  # fmt: skip
 """NumPy functions that give a float whatever they are given."""
 _KEEPING = {"sum", "max", "min", "prod", "amax", "amin", "cumsum", "dot", "abs"}
 """NumPy functions whose result has the type of their argument."""
@@ -26,8 +28,8 @@ _MAKING = {"full": 1, "ones": None, "zeros": None, "linspace": None}
 class NumpyScalarToInt(Rule):
     """A NumPy float is given where Warp wants an integer.
 
-    What it finds: ``wp.full(…, dtype=int)`` or an integer parameter of a launch with the result of a NumPy function that gives a
-    float.
+    What it finds: ``wp.full(…, dtype=int)`` or an integer parameter of a launch with the result of a NumPy function
+    that gives a float.
 
     Why it matters: the value is a ``float64`` scalar. Warp refuses it, when the line runs.
 

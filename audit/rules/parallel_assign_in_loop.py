@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class ParallelAssignInLoop(Rule):
     """Variables exchange their values in one assignment, inside a loop.
 
-    What it finds: ``a, b = b, a`` and the like, where a value on the right is a variable that an earlier target on the left
-    has just changed, in a loop that Warp keeps as a loop.
+    What it finds: ``a, b = b, a`` and the like, where a value on the right is a variable that an earlier target on
+    the left has just changed, in a loop that Warp keeps as a loop.
 
     Why it matters: Warp writes one assignment after the other. The second one reads the new value, so one of the values
     is lost, without a word.

@@ -22,8 +22,8 @@ _CONVERSION = re.compile(r"%(?:%|[-+ #0]*(?:\d+|\*)?(?:\.(?:\d+|\*))?(hh|h|ll|l|
 class PrintfFormat(Rule):
     """A ``wp.printf`` format does not fit its arguments.
 
-    What it finds: a float under an integer conversion or the other way round, a 64-bit integer under a 32-bit conversion, and
-    a number of conversions that differs from the number of arguments.
+    What it finds: a float under an integer conversion or the other way round, a 64-bit integer under a 32-bit
+    conversion, and a number of conversions that differs from the number of arguments.
 
     Why it matters: the text goes to C's ``printf`` as it is. Only the compiler's log of a CPU build warns; what is
     printed is garbage, so a debugging session follows a wrong trail.

@@ -20,11 +20,11 @@ _OF_AN_OBJECT = re.compile(r"\.ctypes\.data|\.data_ptr\(|\.data\.ptr|_interface_
 class PtrArrayLifetime(Rule):
     """An array is made from a raw pointer of something that does not outlive the function.
 
-    What it finds: ``wp.array(ptr=x.ctypes.data, …)`` or ``ptr=x.data_ptr()`` of a local ``x``, where the array leaves the
-    function and ``x`` is kept nowhere.
+    What it finds: ``wp.array(ptr=x.ctypes.data, …)`` or ``ptr=x.data_ptr()`` of a local ``x``, where the array
+    leaves the function and ``x`` is kept nowhere.
 
-    Why it matters: Warp neither owns the memory nor holds a reference. It is freed when the function ends, and the array
-    shows whatever comes there next.
+    Why it matters: Warp neither owns the memory nor holds a reference. It is freed when the function ends, and the
+    array shows whatever comes there next.
 
     Instead: let Warp take the object itself, ``wp.array(x)`` or ``wp.from_torch(x)``, or keep ``x`` beside the array.
     """
@@ -81,7 +81,8 @@ class PtrArrayLifetime(Rule):
                 continue
             if not is_kept(function, definition):
                 yield self.at(
-                    function, call.node, f"the memory of '{owner.id}' is freed when '{function.name}' ends, but the array lives on",
+                    function, call.node, f"the memory of '{owner.id}' is freed when '{function.name}' ends, but "
+                    "the array lives on",
                     f"keep '{owner.id}' beside the array",
                 )  # fmt: skip
 

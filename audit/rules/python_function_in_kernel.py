@@ -133,13 +133,15 @@ def _function(function: DeviceFunction, call: ast.Call) -> tuple[Scope, Binding]
 
 
 _PYTHON = {
-    "sum", "zip", "enumerate", "map", "filter", "list", "dict", "set", "tuple", "sorted", "any", "all", "divmod", "str", "repr",
+    "sum", "zip", "enumerate", "map", "filter", "list", "dict", "set", "tuple", "sorted", "any", "all",
+    "divmod", "str", "repr",
     "format", "isinstance", "input", "open", "super", "iter", "next", "hash", "id", "chr", "ord", "hasattr", "callable",
     "complex", "bytes", "slice", "vars", "dir", "eval", "exec",
 }  # fmt: skip
 """Functions of Python's that kernels cannot call."""
 _METHODS = {
-    "fill_", "zero_", "assign", "numpy", "list", "to", "contiguous", "reshape", "view", "flatten", "astype", "transpose", "copy",
+    "fill_", "zero_", "assign", "numpy", "list", "to", "contiguous", "reshape", "view", "flatten", "astype",
+    "transpose", "copy",
     "sum", "mean", "min", "max", "append", "item", "size",
 }  # fmt: skip
 """Methods that arrays have in Python, Warp's or NumPy's."""

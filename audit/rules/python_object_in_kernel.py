@@ -24,14 +24,14 @@ _CONTAINERS = {
 class PythonObjectInKernel(Rule):
     """A kernel takes an element of a Python list, tuple or dictionary.
 
-    What it finds: a subscript of, or a loop over, a name from outside the kernel that holds a list, tuple, dictionary or
-    set, outside ``wp.static``.
+    What it finds: a subscript of, or a loop over, a name from outside the kernel that holds a list, tuple,
+    dictionary or set, outside ``wp.static``.
 
-    Why it matters: Warp bakes numbers, types and funcs into a kernel, but no containers. It stops the build, at the first
-    launch.
+    Why it matters: Warp bakes numbers, types and funcs into a kernel, but no containers. It stops the build, at the
+    first launch.
 
-    Instead: take the element when the kernel is declared, ``wp.static(TABLE[2])``; pass an array, or make the constant a
-    ``wp.vec``, for an index that is known at run time only.
+    Instead: take the element when the kernel is declared, ``wp.static(TABLE[2])``; pass an array, or make the
+    constant a ``wp.vec``, for an index that is known at run time only.
     """
 
     code = "WPA614"
@@ -85,7 +85,10 @@ class PythonObjectInKernel(Rule):
             if isinstance(node.slice, ast.Constant):
                 fix = self.mend("take it when the kernel is declared", Wrap(Place.of(node), "wp.static(", ")"))
             yield self.at(
-                function, node, f"'{ast.unparse(node.value)}' is {word} of Python's, which Warp does not bake in", fix=fix
+                function,
+                node,
+                f"'{ast.unparse(node.value)}' is {word} of Python's, which Warp does not bake in",
+                fix=fix,
             )
         for statement in function.flow.steps:
             if isinstance(statement, ast.For):
@@ -108,4 +111,4 @@ def _container(function: DeviceFunction, node: ast.expr) -> str | None:
     found = function.scope.lookup(node.id)
     if found is None or len(found[1]) != 1 or found[1][0].kind != "assign" or found[1][0].index is not None:
         return None
-    return _CONTAINERS.get(type(found[1][0].value))  # type: ignore[arg-type]
+    return _CONTAINERS.get(type(found[1][0].value))

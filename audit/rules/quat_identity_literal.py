@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class QuatIdentityLiteral(Rule):
     """A quaternion is written in w, x, y, z order.
 
-    What it finds: ``wp.quat(1.0, 0.0, 0.0, 0.0)`` in a file that uses Warp's quaternion functions, and ``wp.quat(q[0], q[1], q[2], q[3])`` of something whose name says
-    ``wxyz``.
+    What it finds: ``wp.quat(1.0, 0.0, 0.0, 0.0)`` in a file that uses Warp's quaternion functions, and
+    ``wp.quat(q[0], q[1], q[2], q[3])`` of something whose name says ``wxyz``.
 
     Why it matters: Warp stores x, y, z, w. The first is half a turn about x instead of no turn, the second some other
     rotation; both are valid numbers, so nothing complains.
@@ -95,7 +95,9 @@ class QuatIdentityLiteral(Rule):
             base = next(iter(bases))
             text = f"{ast.unparse(call.func)}({base}[1], {base}[2], {base}[3], {base}[0])"
             fix = self.mend("reorder to x, y, z, w", Replace(Place.of(call), text))
-            yield self.at(function, call, f"'{base}' is in w, x, y, z order by its name, but a quaternion is x, y, z, w", fix=fix)
+            yield self.at(
+                function, call, f"'{base}' is in w, x, y, z order by its name, but a quaternion is x, y, z, w", fix=fix
+            )
 
 
 # Functions that take x, y, z, w: a file without them may keep its own order and do its own products.

@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.device import Access, DeviceFunction
     from warp_audit.audit.source.host import Launch
 
+
 class ScalarIndexUnchecked(Rule):
     """A loop's counter is passed to a kernel as an index of an array of another length.
 
-    What it finds: a launch in a host loop that passes the loop's variable to a parameter which the kernel uses as an index,
-    unguarded, of an array that was made with another size than the loop's bound.
+    What it finds: a launch in a host loop that passes the loop's variable to a parameter which the kernel uses as
+    an index, unguarded, of an array that was made with another size than the loop's bound.
 
     Why it matters: when the loop runs longer than the array is, the kernel writes out of bounds, silently.
 
@@ -89,7 +90,8 @@ class ScalarIndexUnchecked(Rule):
                     yield self.at(
                         launch,
                         argument,
-                        f"'{ast.unparse(argument)}' counts to '{ast.unparse(bound)}' and indexes '{ast.unparse(given)}', which has "
+                        f"'{ast.unparse(argument)}' counts to '{ast.unparse(bound)}' and indexes "
+                        f"'{ast.unparse(given)}', which has "
                         "another length",
                     )
                     return

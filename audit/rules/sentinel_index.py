@@ -15,11 +15,12 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.device import Access, DeviceFunction
     from warp_audit.audit.source.symbolic import Atom
 
+
 class SentinelIndex(Rule):
     """An id that may be -1 is tested for one access and not for the next.
 
-    What it finds: a value read from an integer array that a condition compares with zero or -1 before it indexes one array,
-    and that indexes another one where no such condition holds.
+    What it finds: a value read from an integer array that a condition compares with zero or -1 before it indexes
+    one array, and that indexes another one where no such condition holds.
 
     Why it matters: Warp wraps the index -1 to the last element, so the mistake returns plausible data, silently.
 
@@ -77,12 +78,17 @@ class SentinelIndex(Rule):
             test = function.flow.sites[tested[atom]]
             if access.site.order <= test.order or access.site.guards != test.guards[: len(access.site.guards)]:
                 continue  # before the test, or under conditions of its own, which may say the same in other words
-            if atom in guarded and access.site.statement not in reported and not _settled(function, access, atom, tested):
+            if (
+                atom in guarded
+                and access.site.statement not in reported
+                and not _settled(function, access, atom, tested)
+            ):
                 reported.add(access.site.statement)
                 yield self.at(
                     function,
                     access.node,
-                    f"'{ast.unparse(index)}' may be -1 here: line {tested[atom].lineno} tests for it, this access does not",
+                    f"'{ast.unparse(index)}' may be -1 here: line {tested[atom].lineno} tests for it, this "
+                    "access does not",
                     "-1 is the last element",
                 )
 
@@ -95,7 +101,10 @@ def _tested(function: DeviceFunction) -> dict[Atom, ast.expr]:
         if len(node.ops) != 1:
             continue
         left, right = function.symbols.form(node.left), function.symbols.form(node.comparators[0])
-        for value, bound, op in ((left, right, node.ops[0]), (right, left, _FLIPPED.get(type(node.ops[0]), type(node.ops[0]))())):
+        for value, bound, op in (
+            (left, right, node.ops[0]),
+            (right, left, _FLIPPED.get(type(node.ops[0]), type(node.ops[0]))()),
+        ):
             atom = value.single()
             if atom is None or atom[0] != "load" or not bound.is_constant:
                 continue

@@ -12,10 +12,12 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
 
+
 class ShapeAxisOutOfRank(Rule):
     """The extent of a dimension is asked for that the array does not have.
 
-    What it finds: ``a.shape[k]`` with a constant ``k`` that is not below the number of dimensions that the parameter declares.
+    What it finds: ``a.shape[k]`` with a constant ``k`` that is not below the number of dimensions that the
+    parameter declares.
 
     Why it matters: Warp returns zero, so a loop over it never runs and a test against it always fails.
 
@@ -57,7 +59,9 @@ class ShapeAxisOutOfRank(Rule):
                 continue
             if (axis >= array.ndim or axis < 0) and not _is_expected(function, node):
                 name = ast.unparse(shape.value)
-                yield self.at(function, node, f"'{name}' has {array.ndim} dimensions: there is no extent {axis}, Warp gives 0")
+                yield self.at(
+                    function, node, f"'{name}' has {array.ndim} dimensions: there is no extent {axis}, Warp gives 0"
+                )
 
 
 def _is_expected(function: DeviceFunction, node: ast.Subscript) -> bool:

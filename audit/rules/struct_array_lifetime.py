@@ -16,11 +16,12 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.host import HostFunction
     from warp_audit.audit.source.module import Struct
 
+
 class StructArrayLifetime(Rule):
     """Structs that hold arrays are packed into an array and dropped.
 
-    What it finds: ``wp.array(items, dtype=S)`` where the struct ``S`` has array fields, the result leaves the function, and the
-    structs are kept nowhere.
+    What it finds: ``wp.array(items, dtype=S)`` where the struct ``S`` has array fields, the result leaves the
+    function, and the structs are kept nowhere.
 
     Why it matters: the packed data holds only pointers. When the structs go, so do their arrays, and kernels read freed
     memory.
@@ -86,7 +87,8 @@ class StructArrayLifetime(Rule):
             if escapes(function, call.node) and not any(is_kept(function, origin) for origin in origins):
                 name = call.node.args[0].id
                 yield self.at(
-                    function, call.node, f"the arrays that the structs of '{name}' hold are freed when '{function.name}' ends",
+                    function, call.node, f"the arrays that the structs of '{name}' hold are freed when "
+                    f"'{function.name}' ends",
                     f"keep '{name}' beside the packed array",
                 )  # fmt: skip
 

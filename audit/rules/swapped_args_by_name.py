@@ -11,9 +11,10 @@ from warp_audit.audit.rule import Finding, Rule
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
+    from warp_audit.audit.rule import HasModule
     from warp_audit.audit.source.device import DeviceFunction, Parameter
     from warp_audit.audit.source.host import Launch
-    from warp_audit.audit.rule import HasModule
+
 
 class SwappedArgsByName(Rule):
     """Two arguments stand in each other's place, as their names say.
@@ -98,7 +99,9 @@ class SwappedArgsByName(Rule):
         one, other = (given[index] for index in pair)
         first, second = ast.unparse(one), ast.unparse(other)
         fix = self.mend("swap them", Replace(Place.of(one), second), Replace(Place.of(other), first))
-        return self.at(where, one, f"'{first}' and '{second}' stand in each other's place in this call of '{name}'", fix=fix)
+        return self.at(
+            where, one, f"'{first}' and '{second}' stand in each other's place in this call of '{name}'", fix=fix
+        )
 
 
 def _both_orders(function: DeviceFunction, callee: DeviceFunction) -> bool:
@@ -120,7 +123,8 @@ def _name(node: ast.expr) -> str | None:
 
 def _telling(one: str, other: str) -> bool:
     """Whether two names are about different things: `a` and `b`, `row` and `col`, `body_0` and `body_1` trade places
-    on purpose."""
+    on purpose.
+    """
     if min(len(one), len(other)) < 4:
         return False
     return len(one) != len(other) or sum(a != b for a, b in zip(one, other, strict=True)) > 1

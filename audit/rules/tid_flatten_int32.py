@@ -62,5 +62,7 @@ class TidFlattenInt32(Rule):
             value = launch.function.constant(extent)
             if isinstance(value, int) and value > LARGEST:
                 yield self.at(
-                    launch, extent, f"{value:,} threads along one extent are more than a 32-bit thread coordinate counts"
+                    launch,
+                    extent,
+                    f"{value:,} threads along one extent are more than a 32-bit thread coordinate counts",
                 )

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.tiles import TileCall
 
 
-
 class TilePromiseUnproved(Rule):
     """A tile operation promises to stay in bounds where the last block does not.
 

@@ -61,5 +61,7 @@ class UnannotatedParameter(Rule):
         for parameter in function.parameters[1 if function.is_method else 0 :]:
             if parameter.node.annotation is None:
                 yield self.at(
-                    function, parameter.node, f"'{parameter.name}' of '{function.name}' has no type, and Warp asks for one"
+                    function,
+                    parameter.node,
+                    f"'{parameter.name}' of '{function.name}' has no type, and Warp asks for one",
                 )

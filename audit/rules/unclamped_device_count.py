@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
     from warp_audit.audit.source.symbolic import Form
 
+
 class UnclampedDeviceCount(Rule):
     """A counter on the device is the only bound of an index into another buffer.
 
-    What it finds: an index that is compared only with an element of an integer array, ``if t < count[0]`` or ``range(count[env])``, and never
-    with the extent of the array that it indexes.
+    What it finds: an index that is compared only with an element of an integer array, ``if t < count[0]`` or
+    ``range(count[env])``, and never with the extent of the array that it indexes.
 
-    Why it matters: reservations are counted even when they did not fit, so the counter may exceed the buffer, and the kernel reads or
-    writes behind it, silently.
+    Why it matters: reservations are counted even when they did not fit, so the counter may exceed the buffer, and
+    the kernel reads or writes behind it, silently.
 
     Instead: ``wp.min(count[0], a.shape[0])``.
     """
@@ -72,7 +73,8 @@ class UnclampedDeviceCount(Rule):
                     continue
                 reported.add(access.site.statement)
                 yield self.at(
-                    function, access.node, f"only the counter '{counter}' bounds this index; it may be larger than '{access.root}'",
+                    function, access.node, f"only the counter '{counter}' bounds this index; it may be larger "
+                    f"than '{access.root}'",
                     f"take the smaller of the two: wp.min(…, {access.root}.shape[0])",
                 )  # fmt: skip
                 break

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.device import Access, DeviceFunction
     from warp_audit.audit.source.symbolic import Atom
 
+
 class UnguardedDerivedIndex(Rule):
     """An index behind the thread's own element is used without a look at the array's length.
 
-    What it finds: an index ``i + c`` of a thread coordinate, or ``block * chunk`` with a run-time ``chunk``, where nothing compares it and the
-    launches of the file do not take fewer threads for it.
+    What it finds: an index ``i + c`` of a thread coordinate, or ``block * chunk`` with a run-time ``chunk``, where
+    nothing compares it and the launches of the file do not take fewer threads for it.
 
     Why it matters: the last thread reads or writes behind the end, silently; only debug mode aborts.
 
@@ -92,7 +93,8 @@ class UnguardedDerivedIndex(Rule):
                 yield self.at(
                     kernel,
                     access.node,
-                    f"the index '{ast.unparse(index)}' of '{access.root}' may be behind the end for the last thread: nothing compares it",
+                    f"the index '{ast.unparse(index)}' of '{access.root}' may be behind the end for the last "
+                    "thread: nothing compares it",
                     f"test it first: if {ast.unparse(index)} < {access.root}.shape[{axis}]",
                 )
                 break
@@ -132,12 +134,15 @@ def _is_row_table(kernel: DeviceFunction, access: Access, form: Form) -> bool:
     own = isinstance(access.type.dtype, Scalar) and access.type.dtype.is_integer
     before = Form(form.constant - 1, form.terms)
     return own and any(
-        other.root == access.root and any(f == before for _, _, f in indices(kernel, other)) for other in kernel.accesses
+        other.root == access.root and any(f == before for _, _, f in indices(kernel, other))
+        for other in kernel.accesses
     )
 
 
 def _launched_to_the_end(kernel: DeviceFunction, access: Access, axis: int, tid: Atom, form: Form) -> bool:
-    """Whether a launch of the file takes as many threads as the array, or one that the same size was given to, is long."""
+    """Whether a launch of the file takes as many threads as the array, or one that the same size was given "
+    "to, is long.
+    """
     if form.constant == 0 and _minds_the_end(kernel, access.root, axis):
         return True
     for launch in kernel.module.launches_of(kernel):

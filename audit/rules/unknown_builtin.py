@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class UnknownBuiltin(Rule):
     """A kernel calls a function that Warp does not have for kernels.
 
-    What it finds: a call of ``wp.NAME`` in a kernel or func where Warp has no builtin of that name: a misspelt one, one that
-    other libraries have under this name, or one that only Python code can call, such as ``wp.launch``.
+    What it finds: a call of ``wp.NAME`` in a kernel or func where Warp has no builtin of that name: a misspelt one,
+    one that other libraries have under this name, or one that only Python code can call, such as ``wp.launch``.
 
     Why it matters: Python does not look the name up until the kernel is built, at the first launch.
 
@@ -75,7 +75,12 @@ class UnknownBuiltin(Rule):
             if name is None or not name.startswith("warp.") or "." in name[5:]:
                 continue
             short = name[5:]
-            if (is_builtin(short) and short not in _ELSEWHERE) or short in _SPECIAL or short[:1].isupper() or call in inside_static(function):
+            if (
+                (is_builtin(short) and short not in _ELSEWHERE)
+                or short in _SPECIAL
+                or short[:1].isupper()
+                or call in inside_static(function)
+            ):
                 continue
             if short in _HOST:
                 yield self.at(function, call, f"'{ast.unparse(call.func)}' is for Python code, not for kernels")
@@ -93,19 +98,35 @@ class UnknownBuiltin(Rule):
         return self.mend(f"call '{near[0]}'", Replace(Place.of(call.func), text))
 
 
-_SPECIAL = {"static", "constant", "vector", "matrix", "quaternion", "transformation", "array", "func", "kernel", "map", "grad"}
+_SPECIAL = {
+    "static",
+    "constant",
+    "vector",
+    "matrix",
+    "quaternion",
+    "transformation",
+    "array",
+    "func",
+    "kernel",
+    "map",
+    "grad",
+}
 """Names that Warp resolves by other ways than its table of builtins."""
 _HOST = {
     "launch", "launch_tiled", "clone", "synchronize", "synchronize_device", "synchronize_stream", "zeros_like",
-    "ones_like", "empty_like", "full_like", "full", "ones", "empty", "from_numpy", "to_torch", "from_torch", "to_jax", "from_jax",
-    "get_device", "set_device", "get_stream", "capture_begin", "capture_end", "capture_launch", "capture_if", "capture_while",
+    "ones_like", "empty_like", "full_like", "full", "ones", "empty", "from_numpy", "to_torch", "from_torch",
+    "to_jax", "from_jax",
+    "get_device", "set_device", "get_stream", "capture_begin", "capture_end", "capture_launch", "capture_if",
+    "capture_while",
     "load_module", "force_load", "init", "overload", "record_event", "wait_event",
 }  # fmt: skip
 """Functions of Warp's for Python code."""
 _ELSEWHERE = {
     "maximum": "max", "minimum": "min", "fmax": "max", "fmin": "min", "fabs": "abs", "absolute": "abs", "clip": "clamp",
-    "power": "pow", "norm": "length", "arctan2": "atan2", "arccos": "acos", "arcsin": "asin", "arctan": "atan", "mix": "lerp",
-    "inv": "inverse", "det": "determinant", "eye": "identity", "deg2rad": "radians", "rad2deg": "degrees", "fmod": "mod",
+    "power": "pow", "norm": "length", "arctan2": "atan2", "arccos": "acos", "arcsin": "asin", "arctan": "atan",
+    "mix": "lerp",
+    "inv": "inverse", "det": "determinant", "eye": "identity", "deg2rad": "radians", "rad2deg": "degrees",
+    "fmod": "mod",
     "select": "where", "transform_inv": "transform_inverse", "quat_inv": "quat_inverse", "rand": "randf",
 }  # fmt: skip
 """What other libraries, and older Warps, call builtins."""

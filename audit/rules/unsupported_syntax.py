@@ -21,7 +21,8 @@ _STATEMENTS = {
 }  # fmt: skip
 _EXPRESSIONS = {
     ast.List: "a list", ast.Dict: "a dictionary", ast.Set: "a set", ast.ListComp: "a comprehension",
-    ast.SetComp: "a comprehension", ast.DictComp: "a comprehension", ast.GeneratorExp: "a generator", ast.Lambda: "a lambda",
+    ast.SetComp: "a comprehension", ast.DictComp: "a comprehension", ast.GeneratorExp: "a generator",
+    ast.Lambda: "a lambda",
     ast.JoinedStr: "an f-string", ast.NamedExpr: "an assignment expression", ast.Await: "await", ast.Yield: "yield",
     ast.YieldFrom: "yield from", ast.Starred: "unpacking by *",
 }  # fmt: skip
@@ -30,8 +31,9 @@ _EXPRESSIONS = {
 class UnsupportedSyntax(Rule):
     """A kernel uses Python that Warp cannot translate.
 
-    What it finds: statements and expressions in kernels and funcs outside the part of Python that Warp knows: annotated
-    assignments, ``in`` and ``is``, lists, dictionaries, comprehensions, lambdas, f-strings, exceptions, nested functions.
+    What it finds: statements and expressions in kernels and funcs outside the part of Python that Warp knows:
+    annotated assignments, ``in`` and ``is``, lists, dictionaries, comprehensions, lambdas, f-strings, exceptions,
+    nested functions.
 
     Why it matters: Warp stops at the first of them, and only when the module is built, that is at the first launch.
 
@@ -97,11 +99,17 @@ class UnsupportedSyntax(Rule):
             for op in node.ops:  # type: ignore[attr-defined]
                 if isinstance(op, (ast.In, ast.NotIn, ast.Is, ast.IsNot)) and node not in skipped:
                     word = {"In": "in", "NotIn": "not in", "Is": "is", "IsNot": "is not"}[type(op).__name__]
-                    yield self.at(function, node, f"Warp has no translation for '{word}' in a kernel", fix=self._in(node))
+                    yield self.at(
+                        function, node, f"Warp has no translation for '{word}' in a kernel", fix=self._in(node)
+                    )
 
     def _in(self, node: ast.AST) -> Fix | None:
         """``a in (1, 2)`` as ``a == 1 or a == 2``, where the left side is cheap to repeat."""
-        if not isinstance(node, ast.Compare) or len(node.ops) != 1 or not isinstance(node.left, (ast.Name, ast.Attribute)):
+        if (
+            not isinstance(node, ast.Compare)
+            or len(node.ops) != 1
+            or not isinstance(node.left, (ast.Name, ast.Attribute))
+        ):
             return None
         container = node.comparators[0]
         if not isinstance(container, (ast.Tuple, ast.List, ast.Set)) or not container.elts:

@@ -13,13 +13,14 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
 
+
 class UnusedIndexAlias(Rule):
     """A wrapped index is computed for a table, and then the plain one is used.
 
     What it finds: ``row = env % table.shape[0]`` that nothing reads, beside a read of ``table[env, …]``.
 
-    Why it matters: the table has one row for all environments, or fewer rows than there are. The plain index reads past its end,
-    silently.
+    Why it matters: the table has one row for all environments, or fewer rows than there are. The plain index reads
+    past its end, silently.
 
     Instead: use the wrapped index.
     """
@@ -59,6 +60,7 @@ class UnusedIndexAlias(Rule):
                 yield self.at(
                     function,
                     access.node,
-                    f"'{definition.name}' was computed for '{table}' and is not used: the plain index reads past the end",
+                    f"'{definition.name}' was computed for '{table}' and is not used: the plain index reads "
+                    "past the end",
                     fix=self.mend(f"use '{definition.name}'", Replace(Place.of(access.indices[0]), definition.name)),
                 )

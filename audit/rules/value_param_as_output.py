@@ -13,13 +13,15 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
     from warp_audit.audit.source.flow import Def
 
+
 class ValueParamAsOutput(Rule):
     """A kernel changes a parameter that it was given by value.
 
-    What it finds: a kernel that stores to a component or field of a vector, matrix or struct parameter and does not use it
-    afterwards.
+    What it finds: a kernel that stores to a component or field of a vector, matrix or struct parameter and does not
+    use it afterwards.
 
-    Why it matters: the kernel has a copy. The object of the host keeps its old value, also if it stands among the outputs.
+    Why it matters: the kernel has a copy. The object of the host keeps its old value, also if it stands among the
+    outputs.
 
     Instead: pass an array of one element and store to ``out[0]``.
     """

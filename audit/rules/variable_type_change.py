@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class VariableTypeChange(Rule):
     """A variable of a kernel is given a value of another type.
 
-    What it finds: ``x = 0`` followed by ``x = 1.5``, a number where there was a vector, and an ``if`` whose branches leave
-    values of different types in a variable.
+    What it finds: ``x = 0`` followed by ``x = 1.5``, a number where there was a vector, and an ``if`` whose
+    branches leave values of different types in a variable.
 
     Why it matters: a variable keeps the type of its first value. Warp stops the build, at the first launch.
 
@@ -125,7 +125,8 @@ class VariableTypeChange(Rule):
         literal = before.value if one == INT32 else definition.value
         if not isinstance(literal, ast.Constant):
             return None
-        return self.mend(f"write {literal.value}.0", Replace(Place.of(literal), f"{literal.value}.0"))
+        text = f"{literal.value!r}.0"
+        return self.mend(f"write {text}", Replace(Place.of(literal), text))
 
 
 def _comes_before(one: Def, other: Def) -> bool:

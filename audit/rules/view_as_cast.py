@@ -13,13 +13,14 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.host import HostFunction
 
+
 class ViewAsCast(Rule):
     """A view with another element type stands where a conversion is meant.
 
     What it finds: ``x.view(dtype)`` of an array whose scalars have another kind or width than the new type's.
 
-    Why it matters: a view reads the same bits as another type: a float's bits become some integer. Warp raises only if the
-    sizes differ.
+    Why it matters: a view reads the same bits as another type: a float's bits become some integer. Warp raises only
+    if the sizes differ.
 
     Instead: convert: ``wp.utils.array_cast(in_array=x, out_array=y)``, or a kernel.
     """

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
     from warp_audit.audit.source.symbolic import Atom
 
+
 class WhereGuardsLoad(Rule):
     """``wp.where`` is to keep an access in bounds, but evaluates it first.
 
@@ -54,13 +55,17 @@ class WhereGuardsLoad(Rule):
         for call, site in function.calls():
             if function.builtin(call) not in ("where", "select") or len(call.args) != 3 or call.keywords:
                 continue
-            inside = {id(node) for operand in call.args[1:] for node in ast.walk(operand) if isinstance(node, ast.Subscript)}
+            inside = {
+                id(node) for operand in call.args[1:] for node in ast.walk(operand) if isinstance(node, ast.Subscript)
+            }
             accesses = [access for access in function.accesses if id(access.node) in inside]
             if not accesses:
                 continue
             tested = _compared(function, call.args[0], 0)
             for access in accesses:
-                form = next((f for _, _, f in indices(function, access) if set(f.atoms) & tested and not clamped(f)), None)
+                form = next(
+                    (f for _, _, f in indices(function, access) if set(f.atoms) & tested and not clamped(f)), None
+                )
                 if form is None or guards_on(function, site, set(form.atoms)):
                     continue
                 fix = None
@@ -70,7 +75,8 @@ class WhereGuardsLoad(Rule):
                 yield self.at(
                     function,
                     call,
-                    f"'{ast.unparse(access.node)}' is read before the choice is made, also where the condition forbids it",
+                    f"'{ast.unparse(access.node)}' is read before the choice is made, also where the condition "
+                    "forbids it",
                     "a conditional expression evaluates only one side",
                     fix=fix,
                 )
@@ -87,5 +93,7 @@ def _compared(function: DeviceFunction, test: ast.expr, depth: int) -> set[Atom]
     for part in ast.walk(test):
         if isinstance(part, ast.Compare):
             for side in (part.left, *part.comparators):
-                found |= {atom for atom in function.symbols.form(side).atoms if atom[0] not in ("shape", "size", "free")}
+                found |= {
+                    atom for atom in function.symbols.form(side).atoms if atom[0] not in ("shape", "size", "free")
+                }
     return found

@@ -14,10 +14,12 @@ from warp_audit.diagnostic import Confidence, Severity
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
 
+
 class ZeroStepRange(Rule):
     """The step of a range may be zero.
 
-    What it finds: ``range(a, b, step)`` in a kernel where the step is an integer division of values that are not constant.
+    What it finds: ``range(a, b, step)`` in a kernel where the step is an integer division of values that are not
+    constant.
 
     Why it matters: a step of zero makes Python raise; in a kernel the loop runs no pass, silently.
 
@@ -65,13 +67,18 @@ class ZeroStepRange(Rule):
             step = loop.iter.args[2]
             form = function.symbols.form(step)
             atom = form.single()
-            if atom is None or atom[0] not in ("floordiv", "div", "rshift") or function.symbols.lower_bounds(form, site):
+            if (
+                atom is None
+                or atom[0] not in ("floordiv", "div", "rshift")
+                or function.symbols.lower_bounds(form, site)
+            ):
                 continue
             if guards_on(function, site, {atom}):
                 continue
             text = ast.unparse(step)
             fix = self.mend("keep it positive", Wrap(Place.of(step), "wp.max(", ", 1)"))
             yield self.at(
-                function, loop.iter, f"the step '{text}' is zero when the division rounds down to it: the loop then never runs",
+                function, loop.iter, f"the step '{text}' is zero when the division rounds down to it: the loop "
+                "then never runs",
                 fix=fix,
             )  # fmt: skip

@@ -34,7 +34,8 @@ _ARRAYS: dict[str, tuple[str, int | None]] = {
 }  # fmt: skip
 _BUILTIN_NAMES = {"builtins.int": "int", "builtins.float": "float", "builtins.bool": "bool"}
 _NUMPY = {f"numpy.{name}": name for name in NAMED if name[:3] in ("int", "uin", "flo")} | {
-    "numpy.bool_": "bool", "numpy.bool": "bool", "numpy.half": "float16", "numpy.single": "float32", "numpy.double": "float64"
+    "numpy.bool_": "bool", "numpy.bool": "bool", "numpy.half": "float16", "numpy.single": "float32",
+    "numpy.double": "float64",
 }  # fmt: skip
 _TORCH = {f"torch.{name}": name for name in NAMED if name[:3] in ("int", "uin", "flo", "boo")} | {
     "torch.half": "float16", "torch.double": "float64", "torch.long": "int64", "torch.short": "int16"

@@ -20,7 +20,11 @@ def wrapped_tables(module: Module) -> dict[str, int]:
         if "%" in module.text:
             for function in module.device_functions:
                 for access in function.accesses:
-                    if len(access.root) > 2 and access.indices and _wraps(function.symbols.form(access.indices[0]), access.root):
+                    if (
+                        len(access.root) > 2
+                        and access.indices
+                        and _wraps(function.symbols.form(access.indices[0]), access.root)
+                    ):
                         found.setdefault(access.root, access.node.lineno)
     return found
 
@@ -55,4 +59,9 @@ def own_wraps(function: DeviceFunction) -> list[tuple[Def, Form]]:
 
 def _wraps(form: Form, root: str) -> bool:
     atom = form.single()
-    return atom is not None and atom[0] == "mod" and atom[2] == Form.of(("shape", root, 0)) and atom[1].single() is not None
+    return (
+        atom is not None
+        and atom[0] == "mod"
+        and atom[2] == Form.of(("shape", root, 0))
+        and atom[1].single() is not None
+    )

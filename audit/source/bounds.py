@@ -5,21 +5,15 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from warp_audit.audit.source.symbolic import Form
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from warp_audit.audit.source.device import Access, DeviceFunction
     from warp_audit.audit.source.flow import Site
-    from warp_audit.audit.source.symbolic import Atom
+    from warp_audit.audit.source.symbolic import Atom, Form
 
 CLAMPS = ("min", "max", "clamp", "mod", "and", "where", "if", "rshift")
 """Kinds of atoms, and builtins, that keep a value in a range of their own."""
-
-
-def index_of(access: Access, axis: int) -> ast.expr | None:
-    return access.indices[axis] if axis < len(access.indices) else None
 
 
 def clamped(form: Form) -> bool:
@@ -53,17 +47,6 @@ def _one_too_far(limit: Form, strict: bool) -> bool:
     if any(atom[0] == "shape" for atom, _ in limit.terms):
         return limit.constant > 0 if strict else limit.constant >= 0
     return False
-
-
-def extent_of(access: Access, axis: int) -> Form:
-    """The extent of an access's array along an axis."""
-    return Form.of(("shape", access.root, axis))
-
-
-def by_itself(form: Form, kind: str) -> Atom | None:
-    """The atom of a kind, if the value is that atom and nothing else."""
-    atom = form.single()
-    return atom if atom is not None and atom[0] == kind else None
 
 
 def indices(function: DeviceFunction, access: Access) -> Iterator[tuple[int, ast.expr, Form]]:

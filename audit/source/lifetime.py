@@ -36,7 +36,13 @@ def is_kept(function: HostFunction, definition: Def) -> bool:
                 return True
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             call = statement.value
-            if isinstance(call.func, ast.Attribute) and call.func.attr in ("append", "extend", "add", "update", "insert"):
+            if isinstance(call.func, ast.Attribute) and call.func.attr in (
+                "append",
+                "extend",
+                "add",
+                "update",
+                "insert",
+            ):
                 receiver = call.func.value
                 kept = isinstance(receiver, ast.Attribute) or _is_outside(function, receiver)
                 if kept and any(argument in reads for argument in call.args):

@@ -27,14 +27,21 @@ def settled(function: DeviceFunction, node: ast.expr) -> ast.expr:
         if not isinstance(node, ast.Name):
             break
         definition = function.flow.uses.get(node)
-        if definition is None or definition.kind != "assign" or definition.index is not None or definition.value is None:
+        if (
+            definition is None
+            or definition.kind != "assign"
+            or definition.index is not None
+            or definition.value is None
+        ):
             break
         node = definition.value
     return node
 
 
 def whole_number(function: DeviceFunction, node: ast.expr, depth: int = 0) -> int | None:
-    """The value of an integer expression of literals, constants from outside and locals made of them, without wrapping."""
+    """The value of an integer expression of literals, constants from outside and locals made of them, without "
+    "wrapping.
+    """
     node = settled(function, node)
     value = function.constant(node)
     if isinstance(value, int) and not isinstance(value, bool):

@@ -219,7 +219,12 @@ def _made(node: ast.expr, scope: Scope, flow: Flow | None, depth: int) -> list[t
         return [(node, scope)] if node.keywords else []
     if isinstance(node, ast.Name):
         definition = flow.uses.get(node) if flow is not None else None
-        if definition is not None and definition.kind == "assign" and definition.index is None and definition.value is not None:
+        if (
+            definition is not None
+            and definition.kind == "assign"
+            and definition.index is None
+            and definition.value is not None
+        ):
             return _made(definition.value, scope, flow, depth + 1)
         if definition is not None and definition.kind not in ("free",):
             return []
@@ -250,7 +255,9 @@ def _member(owner: Scope, attribute: str, depth: int) -> Reached:
 
 
 def _unpacked(target: ast.Attribute, method: Scope, owner: Scope, depth: int) -> Reached:
-    """``_, self.kernel = self.make()``: the element of what the class's own ``make`` returns, which may override a base's."""
+    """``_, self.kernel = self.make()``: the element of what the class's own ``make`` returns, which may "
+    "override a base's.
+    """
     for statement in statements(method.node.body):  # type: ignore[attr-defined]
         if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], (ast.Tuple, ast.List)):
             continue
@@ -259,7 +266,11 @@ def _unpacked(target: ast.Attribute, method: Scope, owner: Scope, depth: int) ->
         if target not in items or not isinstance(call, ast.Call):
             continue
         maker = None
-        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) and call.func.value.id == "self":
+        if (
+            isinstance(call.func, ast.Attribute)
+            and isinstance(call.func.value, ast.Name)
+            and call.func.value.id == "self"
+        ):
             maker = _method(owner, call.func.attr)
         maker = maker or function_scope(call.func, method)
         parts = []

@@ -70,9 +70,7 @@ def _refusals(function: DeviceFunction) -> Iterator[Refusal]:
     for statement in function.flow.steps:
         # `/=` and the like of an array's element go by other rules.
         if isinstance(statement, ast.AugAssign) and isinstance(statement.op, (ast.Add, ast.Sub, ast.Mult, ast.Div)):
-            yield from _operation(
-                function, statement, SIGNS[type(statement.op)], statement.target, statement.value
-            )
+            yield from _operation(function, statement, SIGNS[type(statement.op)], statement.target, statement.value)
     for call, _ in function.calls():
         name = function.builtin(call)
         if name is None or call.keywords or any(isinstance(argument, ast.Starred) for argument in call.args):
@@ -95,13 +93,15 @@ def _operation(
     function: DeviceFunction, node: ast.expr | ast.AugAssign, sign: str, left: ast.expr, right: ast.expr
 ) -> Iterator[Refusal]:
     one, other = function.type_of(left), function.type_of(right)
-    if one is None or other is None or one == other and isinstance(one, Scalar) and sign != "**":
+    if one is None or other is None or (one == other and isinstance(one, Scalar) and sign != "**"):
         return
     if isinstance(element(one) or one, StructType) or isinstance(element(other) or other, StructType):
         return
     if not builtins.refuses_operation(sign, one, other) or not is_sure(function, left) or not is_sure(function, right):
         return
-    mixed = any(not builtins.refuses_operation(sign, *_retyped((one, other), scalar)) for scalar in _scalars((one, other)))
+    mixed = any(
+        not builtins.refuses_operation(sign, *_retyped((one, other), scalar)) for scalar in _scalars((one, other))
+    )
     yield Refusal(node, sign, (left, right), (one, other), mixed and len(_scalars((one, other))) > 1)
 
 

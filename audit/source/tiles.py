@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 # Where the shape and the offset of a tile operation stand, for those that have them.
 _SHAPE = {
-    "tile_load": 1, "tile_load_indexed": 4, "tile_zeros": 0, "tile_ones": 0, "tile_full": 0, "tile_empty": 0, "tile_randf": 0,
-    "tile_randi": 0, "tile_broadcast": 1, "tile_reshape": 1, "tile_view": 2, "tile_from_thread": 0,
+    "tile_load": 1, "tile_load_indexed": 4, "tile_zeros": 0, "tile_ones": 0, "tile_full": 0, "tile_empty": 0,
+    "tile_randf": 0, "tile_randi": 0, "tile_broadcast": 1, "tile_reshape": 1, "tile_view": 2, "tile_from_thread": 0,
 }  # fmt: skip
 _OFFSET = {"tile_load": 2, "tile_store": 2, "tile_atomic_add": 2}
 

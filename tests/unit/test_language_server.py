@@ -63,7 +63,9 @@ class Session:
             self.messages.put(json.loads(self.process.stdout.read(length)))
 
     def send(self, method: str, params: Any, number: int | None = None) -> None:
-        message = {"jsonrpc": "2.0", "method": method, "params": params} | ({"id": number} if number is not None else {})
+        message = {"jsonrpc": "2.0", "method": method, "params": params} | (
+            {"id": number} if number is not None else {}
+        )
         data = json.dumps(message).encode()
         assert self.process.stdin is not None
         self.process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(data) + data)
@@ -93,7 +95,9 @@ def session(tmp_path: Path) -> Iterator[Session]:
     held = Session(tmp_path)
     held.ask("initialize", {"processId": None, "rootUri": tmp_path.as_uri(), "capabilities": {}})
     held.send("initialized", {})
-    held.send("textDocument/didOpen", {"textDocument": {"uri": held.uri, "languageId": "python", "version": 1, "text": TEXT}})
+    held.send(
+        "textDocument/didOpen", {"textDocument": {"uri": held.uri, "languageId": "python", "version": 1, "text": TEXT}}
+    )
     yield held
     held.process.kill()
 
@@ -108,7 +112,9 @@ def test_open_change_hover_fix_and_close(session: Session) -> None:
     # The line holds a character that UTF-16 counts twice.
     assert launch["range"]["start"]["character"] == TEXT.split("\n")[16].index("len(image)") + 1
 
-    hover = session.ask("textDocument/hover", {"textDocument": {"uri": session.uri}, "position": launch["range"]["start"]})
+    hover = session.ask(
+        "textDocument/hover", {"textDocument": {"uri": session.uri}, "position": launch["range"]["start"]}
+    )
     assert hover["contents"]["value"].startswith("# WPA101 launch-dim-rank")
 
     mixed = found[0]

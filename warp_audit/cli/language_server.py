@@ -201,7 +201,11 @@ def actions(server: Server, params: lsp.CodeActionParams) -> list[lsp.CodeAction
             if edit is not None:
                 made.append(
                     lsp.CodeAction(
-                        title=title, kind=lsp.CodeActionKind.QuickFix, diagnostics=[diagnostic], edit=edit, is_preferred=safe
+                        title=title,
+                        kind=lsp.CodeActionKind.QuickFix,
+                        diagnostics=[diagnostic],
+                        edit=edit,
+                        is_preferred=safe,
                     )
                 )
         made.append(
