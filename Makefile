@@ -21,7 +21,12 @@ run: $(VENV)/.installed
 	@echo
 	@$(BIN)/warp-audit trace "$$($(BIN)/python examples/store_pc.py $(OUT))" --in $(OUT)
 	@echo
+	@echo "What is wrong with the examples, by their text alone?"
+	@echo
+	@$(BIN)/warp-audit lint examples
+	@echo
 	@echo "Try next:"
+	@echo "  warp-audit lint YOUR_PROJECT                                      faults in kernels and launches"
 	@echo "  . $(BIN)/activate"
 	@echo "  warp-audit debug examples/camera_calibration.py                   the four levels, to walk through"
 	@echo "  warp-audit show examples/spring_step.py::spring_forces            Python, IR, PTX and SASS as text"

@@ -68,6 +68,7 @@ def main():
             wp.launch(distance_to, dim=n, inputs=[step(n, x, v, stiffness, chain), target], outputs=[loss])
         tape.backward(loss)
         gradient = float(stiffness.grad.numpy()[0])
+        tape.zero()
         stiffness = wp.array([float(stiffness.numpy()[0]) - 30.0 * gradient], dtype=float, requires_grad=True)
     print(f"stiffness found: {float(stiffness.numpy()[0]):.2f} (true 40.00)")
 

@@ -47,11 +47,9 @@ class ConstMutatedInDynamicLoop(Rule):
             return n
         """,
         """
-        FAR = wp.constant(1.0e9)
-
         @wp.func
         def nearest(x: wp.array(dtype=float), limit: float):
-            best = FAR
+            best = wp.pi
             at = -1
             for k in range(x.shape[0]):
                 if x[k] < best:
@@ -62,13 +60,17 @@ class ConstMutatedInDynamicLoop(Rule):
     )
     GOOD = (
         """
+        LARGE = 1.0e9
+
         @wp.func
         def count(x: wp.array(dtype=float), limit: float):
             n = int(0)
+            best = LARGE
             three = 0
             for k in range(x.shape[0]):
                 if x[k] > limit:
                     n += 1
+                best = wp.min(best, x[k])
                 scale = 1.0
                 scale = scale * 2.0
             for k in range(3):
@@ -92,8 +94,8 @@ class ConstMutatedInDynamicLoop(Rule):
             yield self.at(
                 function,
                 definition.site.statement,
-                f"'{definition.name}' starts as the constant in line {start.value.lineno} and is changed in a loop whose length "
-                "is known only at run time, which Warp refuses",
+                f"'{definition.name}' starts as the constant in line {start.value.lineno} and is changed in a loop "
+                "whose length is known only at run time, which Warp refuses",
                 f"declare it there as {definition.name} = {word}({ast.unparse(start.value)})",
                 fix=fix,
             )
@@ -110,5 +112,6 @@ def _start(function: DeviceFunction, definition: Def, loop: ast.AST) -> Def | No
     if start.kind != "assign" or start.index is not None or start.value is None:
         return None
     value = start.value.operand if isinstance(start.value, ast.UnaryOp) else start.value
-    is_literal = isinstance(value, (ast.Constant, ast.Name, ast.Attribute))
+    # A plain name is copied into a variable; `wp.pi` is not.
+    is_literal = isinstance(value, (ast.Constant, ast.Attribute))
     return start if is_literal and isinstance(function.constant(start.value), (bool, int, float)) else None

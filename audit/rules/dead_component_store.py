@@ -36,6 +36,7 @@ class DeadComponentStore(Rule):
         @wp.struct
         class Body:
             mass: float
+            place: wp.vec3
 
         @wp.kernel
         def heavier(bodies: wp.array(dtype=Body), speed: wp.array(dtype=wp.vec3)):
@@ -44,6 +45,8 @@ class DeadComponentStore(Rule):
             b.mass = b.mass * 2.0  # error: WPA602
             v = speed[i]
             v[0] += 1.0  # error: WPA602
+            p = bodies[i].place
+            p.x = 0.0  # error: WPA602
         """,
     )
     GOOD = (
@@ -82,9 +85,14 @@ def _copied(function: DeviceFunction, definition: Def) -> str | None:
     first = definition.previous
     while first is not None and first.kind == "component":
         first = first.previous
-    if first is None or first.kind != "assign" or first.index is not None or not isinstance(first.value, ast.Subscript):
+    if first is None or first.kind != "assign" or first.index is not None:
         return None
-    base, _ = split_subscript(first.value)
+    element = first.value
+    while isinstance(element, ast.Attribute):
+        element = element.value
+    if not isinstance(element, ast.Subscript) or first.value is None:
+        return None
+    base, _ = split_subscript(element)
     return ast.unparse(first.value) if function.array_type(base) is not None else None
 
 

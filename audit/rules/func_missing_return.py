@@ -41,6 +41,10 @@ class FuncMissingReturn(Rule):
             for k in range(a.shape[0]):
                 if a[k] == key:
                     return k
+
+        @wp.func
+        def half(x: float) -> float:  # error: WPA604
+            y = 0.5 * x
         """,
     )
     GOOD = (
@@ -74,6 +78,12 @@ class FuncMissingReturn(Rule):
         returns = [statement for statement in function.flow.steps if isinstance(statement, ast.Return)]
         with_value = [statement for statement in returns if statement.value is not None]
         if not with_value:
+            if _promises(function):
+                yield self.at(
+                    function,
+                    function.node,
+                    f"'{function.name}' promises '{ast.unparse(function.node.returns or function.node)}', but returns nothing",
+                )
             return
         if any(_is_static(function, guard.test) for one in with_value for guard in function.flow.steps[one].guards):
             return  # which branch there is, is decided when the kernel is built
@@ -84,6 +94,16 @@ class FuncMissingReturn(Rule):
         yield self.at(
             function, function.node, f"'{function.name}' returns a value in line {with_value[0].lineno}, but {how}"
         )
+
+
+def _promises(function: DeviceFunction) -> bool:
+    """Whether a func with a body says that it returns a value."""
+    promised = function.node.returns
+    if promised is None or (isinstance(promised, ast.Constant) and promised.value is None):
+        return False
+    return function.flow.end is not None and any(
+        not isinstance(statement, (ast.Expr, ast.Pass, ast.Assert)) for statement in function.flow.steps
+    )
 
 
 def _is_static(function: DeviceFunction, test: ast.expr) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
+from warp_audit.audit.source.refusals import inside_static
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -42,6 +43,19 @@ class KernelInLoopLateBinding(Rule):
 
             kernels[size] = fill
         """,
+        """
+        def build(count):
+            level = 0
+            made = []
+            while level < count:
+                @wp.func
+                def shifted(x: int):
+                    return x + level  # error: WPA644
+
+                made.append(shifted)
+                level += 1
+            return made
+        """,
     )
     GOOD = (
         """
@@ -55,6 +69,24 @@ class KernelInLoopLateBinding(Rule):
         kernels = {size: make(size) for size in (8, 16)}
         for name in ("a", "b"):
             print(name)
+
+        def run(sizes, out):
+            for size in sizes:
+                @wp.kernel
+                def now(out: wp.array(dtype=int)):
+                    out[0] = size
+
+                wp.launch(now, dim=1, inputs=[out])
+
+        def collect(sizes):
+            made = []
+            for size in sizes:
+                @wp.kernel(module="unique")
+                def later(out: wp.array(dtype=int)):
+                    out[0] = wp.static(size)
+
+                made.append(later)
+            return made
         """,
     )
 
@@ -62,7 +94,7 @@ class KernelInLoopLateBinding(Rule):
         if function.scope.kind == "class":
             return
         bindings = function.scope.bindings
-        loops: list[ast.For] | None = None
+        loops: list[ast.For | ast.While] | None = None
         reported: set[int] = set()
         for node in function.flow.of(ast.Name):
             definition = function.flow.uses.get(node)
@@ -70,6 +102,10 @@ class KernelInLoopLateBinding(Rule):
                 continue
             if loops is None:
                 loops = _loops_around(function)
+                if any(_launches(function, loop) for loop in loops):
+                    return  # built in the pass that makes it
+            if node in inside_static(function):
+                continue
             if loops and _changed_in(loops, definition.name) and node.lineno not in reported:  # type: ignore[attr-defined]
                 reported.add(node.lineno)  # type: ignore[attr-defined]
                 yield self.at(
@@ -82,19 +118,28 @@ class KernelInLoopLateBinding(Rule):
                 )
 
 
-def _loops_around(function: DeviceFunction) -> list[ast.For]:
+def _launches(function: DeviceFunction, loop: ast.For | ast.While) -> bool:
+    """Whether a kernel is launched in the loop that makes it."""
+    return any(
+        loop.lineno <= call.lineno <= (loop.end_lineno or 0)
+        and (function.module.qualified(call.func, function.scope) or "").startswith("warp.launch")
+        for call in function.scope.calls
+    )
+
+
+def _loops_around(function: DeviceFunction) -> list[ast.For | ast.While]:
     """The Python loops of the enclosing body that hold the declaration."""
     body = getattr(function.scope.node, "body", [])
-    found: list[ast.For] = []
+    found: list[ast.For | ast.While] = []
 
-    def visit(statements: list[ast.stmt], around: list[ast.For]) -> None:
+    def visit(statements: list[ast.stmt], around: list[ast.For | ast.While]) -> None:
         for statement in statements:
             if statement is function.node:
                 found.extend(around)
                 return
             if isinstance(statement, (ast.FunctionDef, ast.ClassDef)):
                 continue
-            inner = [*around, statement] if isinstance(statement, ast.For) else around
+            inner = [*around, statement] if isinstance(statement, (ast.For, ast.While)) else around
             for field in ("body", "orelse", "finalbody"):
                 visit(getattr(statement, field, []), inner)
 
@@ -102,7 +147,7 @@ def _loops_around(function: DeviceFunction) -> list[ast.For]:
     return found
 
 
-def _changed_in(loops: list[ast.For], name: str) -> bool:
+def _changed_in(loops: list[ast.For | ast.While], name: str) -> bool:
     for loop in loops:
         for node in ast.walk(loop):
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):

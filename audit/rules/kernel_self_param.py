@@ -51,7 +51,7 @@ class KernelSelfParam(Rule):
         if not function.parameters or function.node.args.args[:1] == []:
             return
         first = function.parameters[0]
-        if first.name in ("self", "cls") and first.node.annotation is None:
+        if (function.is_method or first.name in ("self", "cls")) and first.node.annotation is None:
             yield self.at(
                 function,
                 first.node,

@@ -66,7 +66,7 @@ class StaticShadowedName(Rule):
                 definition = function.flow.uses.get(part)
                 if definition is None or definition.kind == "free" or function.scope.lookup(part.id) is None:
                     continue
-                if definition.kind == "loop" and not _is_kept(function, definition, site):
+                if all(one.kind == "loop" and not _is_kept(function, one, site) for one in definition.origins()):
                     continue
                 yield self.at(
                     function,
