@@ -82,7 +82,8 @@ class FuncMissingReturn(Rule):
                 yield self.at(
                     function,
                     function.node,
-                    f"'{function.name}' promises '{ast.unparse(function.node.returns or function.node)}', but returns nothing",
+                    f"'{function.name}' promises '{ast.unparse(function.node.returns or function.node)}', but "
+                    "returns nothing",
                 )
             return
         if any(_is_static(function, guard.test) for one in with_value for guard in function.flow.steps[one].guards):

@@ -22,11 +22,11 @@ _SHORTEST = 32
 class HardCodedStride(Rule):
     """A flat index is built with a fixed row length, while the launch's rows have another one.
 
-    What it finds: ``out[i * 1920 + j]`` of two thread coordinates, with nothing that compares ``j``, where a launch of the
-    file takes the inner extent from somewhere else than that constant.
+    What it finds: ``out[i * 1920 + j]`` of two thread coordinates, with nothing that compares ``j``, where a launch
+    of the file takes the inner extent from somewhere else than that constant.
 
-    Why it matters: this is how CUDA kernels are carried over. With another image size the rows overlap, or the last ones
-    are written behind the end of the array, silently.
+    Why it matters: this is how CUDA kernels are carried over. With another image size the rows overlap, or the last
+    ones are written behind the end of the array, silently.
 
     Instead: declare the array with two dimensions and write ``out[i, j]``, or pass the row length along.
     """
