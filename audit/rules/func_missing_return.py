@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 class FuncMissingReturn(Rule):
     """A func returns a value on some paths and falls off its end on others.
 
-    What it finds: a ``@wp.func`` with a ``return`` of a value whose end can be reached, or that has a bare
-    ``return`` beside it.
+    What it finds: a ``@wp.func`` with a ``return`` of a value whose end can be reached, or that has a bare ``return``
+    beside it; and one that is annotated with a result, but has no ``return``.
 
     Why it matters: Warp builds it. The caller gets zero or what happens to be in the variable.
 

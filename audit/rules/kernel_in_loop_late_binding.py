@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class KernelInLoopLateBinding(Rule):
     """A kernel made in a loop reads the loop's variable.
 
-    What it finds: a kernel or func that is declared inside a Python ``for`` loop and reads a name that the loop
-    changes.
+    What it finds: a kernel or func that is declared inside a Python loop and reads a name that the loop changes, where
+    the loop does not launch it right away.
 
     Why it matters: Warp looks the name up when the module is built. Every kernel of the loop then gets the value of the
     last pass, without a word.

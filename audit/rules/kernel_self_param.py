@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class KernelSelfParam(Rule):
     """A kernel is declared as a method of an object.
 
-    What it finds: a kernel or func in a class whose first parameter is a ``self`` or ``cls`` without annotation.
+    What it finds: a kernel or func in a class whose first parameter has no annotation, such as ``self``.
 
     Why it matters: Warp wants a type for each parameter and refuses the declaration, so the module cannot be imported.
 
@@ -32,6 +32,10 @@ class KernelSelfParam(Rule):
             @wp.func
             def decay(self, t: float):  # error: WPA645
                 return 0.5 * t
+
+            @wp.kernel
+            def clear(emitter, t: wp.array(dtype=float)):  # error: WPA645
+                t[wp.tid()] = 0.0
         """,
     )
     GOOD = (

@@ -59,6 +59,18 @@ class UnsupportedSyntax(Rule):
                 y = 0.0
             z = [v for v in (x, y)]  # error: WPA608
             return y
+
+        @wp.kernel
+        def spread(a: wp.array(dtype=float), *rest: float):  # error: WPA608
+            i = wp.tid()
+            low = high = a[i]  # error: WPA608
+            best = None  # error: WPA608
+            for x in a:  # error: WPA608
+                low = wp.min(low, x)
+            for k in (0, 2):  # error: WPA608
+                a[k] = 0.0
+            if (n := i + 1) > 2:  # error: WPA608
+                a[i] = 1.0
         """,
     )
     GOOD = (
@@ -91,6 +103,10 @@ class UnsupportedSyntax(Rule):
                     text = f"{ast.unparse(statement.target)} = {ast.unparse(statement.value)}"
                     fix = self.mend("leave the annotation out", Replace(Place.of(statement), text))
                 yield self.at(function, statement, f"Warp has no translation for {word} in a kernel", fix=fix)
+            word = _unsupported_part(function, statement)
+            if word is not None:
+                yield self.at(function, statement, f"Warp has no translation for {word} in a kernel")
+        yield from self._signature(function)
         for kind, word in _EXPRESSIONS.items():
             for node in function.flow.of(kind):
                 if node not in skipped and not (isinstance(node, ast.List) and isinstance(node.ctx, ast.Store)):
@@ -102,6 +118,14 @@ class UnsupportedSyntax(Rule):
                     yield self.at(
                         function, node, f"Warp has no translation for '{word}' in a kernel", fix=self._in(node)
                     )
+
+    def _signature(self, function: DeviceFunction) -> Iterator[Finding]:
+        arguments = function.node.args
+        for argument, mark in ((arguments.vararg, "*"), (arguments.kwarg, "**")):
+            if argument is not None and function.kind in ("kernel", "func"):
+                yield self.at(
+                    function, argument, f"Warp cannot call '{function.name}' with '{mark}{argument.arg}': it wants each parameter"
+                )
 
     def _in(self, node: ast.AST) -> Fix | None:
         """``a in (1, 2)`` as ``a == 1 or a == 2``, where the left side is cheap to repeat."""
@@ -120,6 +144,24 @@ class UnsupportedSyntax(Rule):
         sign, word = ("!=", " and ") if negated else ("==", " or ")
         text = word.join(f"{left} {sign} {ast.unparse(item)}" for item in container.elts)
         return self.mend("compare with each", Replace(Place.of(node), text))
+
+
+def _unsupported_part(function: DeviceFunction, statement: ast.stmt) -> str | None:
+    """What Warp cannot translate about a statement of a kind that it knows."""
+    if isinstance(statement, ast.Assign):
+        if len(statement.targets) > 1:
+            return "several targets of one value"
+        target = statement.targets[0]
+        if isinstance(target, (ast.Tuple, ast.List)) and any(isinstance(item, ast.Starred) for item in target.elts):
+            return "unpacking by *"
+        value = statement.value
+        if isinstance(value, ast.Constant) and (value.value is None or isinstance(value.value, (complex, bytes))):
+            return f"the value {ast.unparse(value)}"
+    if isinstance(statement, ast.For) and (
+        isinstance(statement.iter, (ast.Tuple, ast.Constant)) or function.array_type(statement.iter) is not None
+    ):
+        return f"a loop over '{ast.unparse(statement.iter)}'"
+    return None
 
 
 def _is_placeholder(function: DeviceFunction, statement: ast.stmt) -> bool:

@@ -569,6 +569,7 @@ class Flow:
             self._note(node, site)
             return
         if kind is ast.NamedExpr:
+            self._note(node, site)
             self._expression(node.value, site)  # type: ignore[attr-defined]
             self._assign(node.target, node.value, None, site)  # type: ignore[attr-defined]
             return
