@@ -1,12 +1,12 @@
 """Which libcst nodes stand at a place that ``ast`` names.
 
 The two trees differ in what they count to a node: a tuple has its parentheses in ``ast`` and not in libcst, several
-indices are one tuple in ``ast`` and several elements in libcst, and a decorated definition starts at ``def`` in
-``ast``.
+indices are one tuple in ``ast`` and several elements in libcst.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 
 import libcst as cst
@@ -14,8 +14,13 @@ from libcst.metadata import CodeRange
 
 from warp_audit.audit.edits import Place
 
-_BRACKETED = (cst.Tuple, cst.GeneratorExp)
-STATEMENTS = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
+BRACKETED = (cst.Tuple, cst.GeneratorExp)
+"""Nodes whose own parentheses ``ast`` counts to them."""
+
+_STATEMENTS = (cst.BaseSmallStatement, cst.BaseCompoundStatement)
+_WITH_PLACE = (cst.BaseExpression, cst.Param, cst.Arg, cst.Slice)
+# Older parsers misplace what stands in formatted strings of several lines.
+_FORMATTED_TOO = sys.version_info >= (3, 12)
 
 
 class Finder(cst.CSTVisitor):
@@ -33,54 +38,57 @@ class Finder(cst.CSTVisitor):
         self.expressions: dict[Place, cst.CSTNode] = {}
         self.statements: dict[Place, cst.CSTNode] = {}
         self.indices: dict[Place, cst.Subscript] = {}
-        self.in_text = 0
-        """How many formatted strings are around the node that is visited."""
 
     def on_visit(self, node: cst.CSTNode) -> bool:
-        """Note a node; whitespace is passed over."""
-        if isinstance(node, cst.BaseParenthesizableWhitespace):
-            return False
+        """Note a node and go into it, unless it is whitespace."""
         if self._stack:
             self.parents[node] = self._stack[-1]
+        if isinstance(node, cst.BaseParenthesizableWhitespace):
+            return False
+        if isinstance(node, cst.FormattedString) and not _FORMATTED_TOO:
+            self.expressions[self.place(node)] = node
+            return False
         self._stack.append(node)
-        if isinstance(node, STATEMENTS):
-            self._statement(node)
-        elif isinstance(node, (cst.BaseExpression, cst.Param, cst.Arg, cst.Slice)):
-            place = self._place(node)
-            if isinstance(node, _BRACKETED) and node.lpar:
-                start, end = self._positions[node.lpar[-1]].start, self._positions[node.rpar[0]].end
-                place = Place(start.line, start.column, end.line, end.column)
-            # Of nodes with the same extent the inner one is meant: `f(x)`'s argument is its expression.
-            self.expressions[place] = node
+        if isinstance(node, _STATEMENTS):
+            self.statements[self._statement(node)] = node
+        elif isinstance(node, _WITH_PLACE):
+            # Of nodes with the same extent the inner one is meant: of `x` in `f(x)`, the name and not the argument.
+            self.expressions[self.place(node)] = node
             if isinstance(node, cst.Subscript):
-                first, last = self._positions[node.slice[0]].start, self._positions[node.slice[-1]].end
-                self.indices[Place(first.line, first.column, last.line, last.column)] = node
+                first, last = self.place(node.slice[0]), self.place(node.slice[-1])
+                self.indices[Place(first.line, first.column, last.end_line, last.end_column)] = node
         return True
 
     def on_leave(self, original_node: cst.CSTNode) -> None:
         """Go back to the parent."""
-        if not isinstance(original_node, cst.BaseParenthesizableWhitespace):
+        if self._stack and self._stack[-1] is original_node:
             self._stack.pop()
 
-    def _statement(self, node: cst.CSTNode) -> None:
-        place = self._place(node)
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef)) and node.decorators:
-            name = self._positions[node.name].start
-            if isinstance(node, cst.FunctionDef):
-                start = (
-                    name.column - len((node.whitespace_after_def.empty and "") or _text(node.whitespace_after_def)) - 3
-                )
-                if node.asynchronous is not None:
-                    start = self._positions[node.asynchronous].start.column
-            else:
-                start = name.column - len(_text(node.whitespace_after_class)) - 5
-            place = Place(name.line, start, place.end_line, place.end_column)
-        self.statements[place] = node
-
-    def _place(self, node: cst.CSTNode) -> Place:
+    def place(self, node: cst.CSTNode) -> Place:
+        """A node's extent as ``ast`` has it."""
         found = self._positions[node]
-        return Place(found.start.line, found.start.column, found.end.line, found.end.column)
+        start, end = found.start, found.end
+        if isinstance(node, BRACKETED) and node.lpar:
+            start, end = self._positions[node.lpar[-1]].start, self._positions[node.rpar[0]].end
+        return Place(start.line, start.column, end.line, end.column)
 
+    def with_brackets(self, node: cst.BaseExpression) -> Place:
+        """A node's extent with all parentheses around it."""
+        if not node.lpar:
+            return self.place(node)
+        start, end = self._positions[node.lpar[0]].start, self._positions[node.rpar[-1]].end
+        return Place(start.line, start.column, end.line, end.column)
 
-def _text(space: cst.SimpleWhitespace) -> str:
-    return space.value
+    def _statement(self, node: cst.CSTNode) -> Place:
+        """A statement's extent; that of a decorated definition starts behind its decorators."""
+        at = self.place(node)
+        if not isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+            return at
+        name = self._positions[node.name].start
+        if isinstance(node, cst.ClassDef):
+            start = name.column - len(node.whitespace_after_class.value) - len("class")
+        elif node.asynchronous is not None:
+            start = self._positions[node.asynchronous].start.column
+        else:
+            start = name.column - len(node.whitespace_after_def.value) - len("def")
+        return Place(name.line, start, at.end_line, at.end_column)

@@ -1,195 +1,373 @@
-"""A source text as a tree, and the text that edits make of it."""
+"""A text as a tree in which fixes are planned, and the text that comes of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import textwrap
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias, TypeVar, cast
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from warp_audit.audit.edits import Delete, Edit, Fix, InsertBefore, Replace, Safety, SetKeyword, Wrap
+from warp_audit.audit.edits import Delete, Edit, Fix, InsertBefore, Place, Replace, Safety, SetKeyword, Wrap
 from warp_audit.audit.fixes.arguments import set_keyword
+from warp_audit.audit.fixes.blocks import Statement, StatementEdit, Statements
 from warp_audit.audit.fixes.brackets import bracketed, needs
-from warp_audit.audit.fixes.find import Finder
+from warp_audit.audit.fixes.find import BRACKETED, Finder
+
+_Change: TypeAlias = Callable[[cst.CSTNode], cst.CSTNode]
+_Node = TypeVar("_Node", bound=cst.CSTNode)
+_INNER = "__warp_audit_inner__"
+
+
+@dataclass
+class _Action:
+    """One edit, tied to its node.
+
+    Args:
+        node: the node that changes.
+        change: for an expression, what it becomes.
+        statements: for a statement, what becomes of it.
+        loses_comment: whether a comment of the user's would be gone.
+    """
+
+    node: cst.CSTNode
+    change: _Change | None = None
+    statements: StatementEdit | None = None
+    loses_comment: bool = False
+
+
+@dataclass
+class _Plan:
+    changes: dict[cst.CSTNode, list[_Change]] = field(default_factory=dict)
+    statements: dict[cst.CSTNode, StatementEdit] = field(default_factory=dict)
 
 
 class Source:
-    """A text that libcst has read.
+    """A parsed text.
 
     Args:
         module: its tree.
-        lines: its lines, as ``ast`` counts them.
+        text: the text, without a byte order mark.
     """
 
-    def __init__(self, module: cst.Module, lines: list[str]) -> None:
+    def __init__(self, module: cst.Module, text: str) -> None:
+        self.lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
         wrapper = MetadataWrapper(module, unsafe_skip_copy=True)
-        self.module = wrapper.module
-        self.lines = lines
-        self.finder = Finder(wrapper.resolve(PositionProvider))
-        self.module.visit(self.finder)
+        self._module = wrapper.module
+        self._find = Finder(wrapper.resolve(PositionProvider))
+        self._module.visit(self._find)
+        self._actions: dict[Edit, _Action | None] = {}
 
     @staticmethod
     def read(text: str) -> Source | None:
         """The tree of a text; ``None`` if libcst cannot read it."""
         try:
             module = cst.parse_module(text)
-            return Source(module, text.replace("\r\n", "\n").replace("\r", "\n").split("\n"))
-        except (cst.ParserSyntaxError, RecursionError, KeyError):
+            return Source(module, text) if module.code == text else None
+        except Exception:  # the parser's own errors, and what it fails with on odd but valid text
             return None
 
     def can(self, fix: Fix) -> bool:
-        """Whether every edit finds its node, and a safe fix loses no comment."""
-        for edit in fix.edits:
-            node = self.node(edit)
-            if node is None:
-                return False
-            if isinstance(edit, (Replace, Delete)) and fix.safety is Safety.SAFE and "#" in self.code(node):
-                return False
-        return True
+        """Whether each of a fix's edits finds its place and may be made."""
+        actions = [self._action(edit) for edit in fix.edits]
+        if any(action is None or (action.loses_comment and fix.safety is Safety.SAFE) for action in actions):
+            return False
+        return not any(_swallows(one, other) for one in fix.edits for other in fix.edits if one is not other)
 
-    def node(self, edit: Edit) -> cst.CSTNode | None:
-        """The node that an edit is about."""
-        expression = self.finder.expressions.get(edit.at)
-        statement = self.finder.statements.get(edit.at)
-        if isinstance(edit, SetKeyword):
-            return expression if isinstance(expression, cst.Call) else None
+    def changed(self, fixes: Iterable[Fix]) -> str | None:
+        """The text with all of these fixes made; ``None`` if that cannot be done."""
+        plan = _Plan()
+        for edit in dict.fromkeys(edit for fix in fixes for edit in fix.edits):
+            action = self._action(edit)
+            assert action is not None, "the fix was not asked about"
+            if action.change is not None:
+                plan.changes.setdefault(action.node, []).append(action.change)
+            elif action.statements is not None:
+                before = plan.statements.get(action.node)
+                plan.statements[action.node] = before.joined(action.statements) if before else action.statements
+        try:
+            changed = self._module.visit(_Rewriter(plan))
+            return cast(cst.Module, changed).code
+        except Exception:  # libcst refuses some trees, such as words that run together
+            return None
+
+    def _action(self, edit: Edit) -> _Action | None:
+        if edit not in self._actions:
+            try:
+                self._actions[edit] = self._planned(edit)
+            except (cst.ParserSyntaxError, cst.CSTValidationError):
+                self._actions[edit] = None
+        return self._actions[edit]
+
+    def _planned(self, edit: Edit) -> _Action | None:
+        if isinstance(edit, Replace):
+            return self._replaced(edit.at, edit.code)
         if isinstance(edit, Wrap):
-            return expression if isinstance(expression, cst.BaseExpression) else None
-        if isinstance(edit, (InsertBefore, Delete)):
-            return statement if statement is not None and self.line_of(statement) is not None else None
-        if isinstance(expression, cst.BaseExpression) and self.expression(edit.code) is not None:
-            return expression
-        return statement if statement is not None and self.statements(edit.code) else None
-
-    def line_of(self, statement: cst.CSTNode) -> cst.BaseStatement | None:
-        """The statement line that a small statement stands in, or the compound statement itself."""
-        if isinstance(statement, cst.BaseCompoundStatement):
-            return statement
-        parent = self.finder.parents.get(statement)
-        return parent if isinstance(parent, cst.SimpleStatementLine) else None
-
-    def code(self, node: cst.CSTNode) -> str:
-        return self.module.code_for_node(node)
-
-    def expression(self, code: str) -> cst.BaseExpression | None:
-        """An expression of an edit; ``None`` if the code is none."""
-        try:
-            return cst.parse_expression(code, self.module.config_for_parsing)
-        except (cst.ParserSyntaxError, RecursionError):
+            return self._wrapped(edit)
+        if isinstance(edit, SetKeyword):
+            return self._keyword(edit)
+        node = self._statement(edit.at)
+        if node is None:
             return None
-
-    def statements(self, code: str) -> list[cst.BaseStatement]:
-        """The statements of an edit; none if the code is not Python."""
-        try:
-            body = cst.parse_module(code + "\n", self.module.config_for_parsing).body
-        except (cst.ParserSyntaxError, RecursionError):
-            return []
-        return [statement for statement in body if isinstance(statement, cst.BaseStatement)]
-
-    def changed(self, fixes: Sequence[Fix]) -> str | None:
-        """The text with these fixes; ``None`` if they cannot be made."""
-        editor = _Editor(self)
-        for fix in fixes:
-            for edit in fix.edits:
-                node = self.node(edit)
-                if node is None:
-                    return None
-                editor.add(node, edit)
-        try:
-            return self.module.visit(editor).code
-        except (cst.CSTValidationError, RecursionError, TypeError):
-            return None
-
-
-class _Editor(cst.CSTTransformer):
-    """Makes edits as it leaves the nodes they are about, so that edits inside of edited nodes are kept."""
-
-    def __init__(self, source: Source) -> None:
-        super().__init__()
-        self.source = source
-        self.edits: dict[cst.CSTNode, list[Edit]] = {}
-        self.before: dict[cst.CSTNode, list[cst.BaseStatement]] = {}
-        self.gone: set[cst.CSTNode] = set()
-
-    def add(self, node: cst.CSTNode, edit: Edit) -> None:
-        """Note an edit of a node."""
         if isinstance(edit, InsertBefore):
-            line = self.source.line_of(node)
-            assert line is not None
-            self.before.setdefault(line, []).extend(self.source.statements(edit.code))
-        elif isinstance(edit, Delete):
-            self.gone.add(node)
-        else:
-            self.edits.setdefault(node, []).append(edit)
+            return _Action(node, statements=StatementEdit(before=self._parsed(edit.code)))
+        assert isinstance(edit, Delete)
+        return _Action(node, statements=StatementEdit(instead=()), loses_comment=bool(self._comments_with(node)))
 
-    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> object:  # type: ignore[override]
-        """Put in the place of a node what its edits make of it."""
-        result: cst.CSTNode = updated_node
-        several: list[cst.CSTNode] | None = None
-        for edit in self.edits.get(original_node, ()):
-            if isinstance(edit, SetKeyword) and isinstance(result, cst.Call):
-                value = self.source.expression(edit.code)
-                if value is not None:
-                    result = set_keyword(result, edit.name, value)
-            elif isinstance(edit, Wrap) and isinstance(result, cst.BaseExpression):
-                result = self._wrapped(original_node, result, edit)
-            elif isinstance(edit, Replace) and isinstance(result, cst.BaseExpression):
-                result = self._replaced(original_node, result, edit.code)
-            elif isinstance(edit, Replace):
-                several = self._instead(result, edit.code)
-        if original_node in self.gone:
-            return self._removed(original_node)
-        if several is not None:
-            return cst.FlattenSentinel(several) if len(several) > 1 else several[0]
-        if original_node in self.before:
-            return cst.FlattenSentinel([*self.before[original_node], result])
-        return result
+    # Expressions
 
-    def _wrapped(self, original: cst.CSTNode, node: cst.BaseExpression, edit: Wrap) -> cst.BaseExpression:
-        text = self.source.code(node)
-        called = edit.before.endswith("(") and edit.after.startswith(")")
-        simple = (
-            isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.Integer, cst.Float)) or node.lpar
-        )
-        if not called and not simple:
-            text = f"({text})"
-        made = self.source.expression(f"{edit.before}{text}{edit.after}")
-        return self._fitted(original, node, made) if made is not None else node
-
-    def _replaced(self, original: cst.CSTNode, node: cst.BaseExpression, code: str) -> cst.BaseExpression:
-        made = self.source.expression(code)
-        if made is None:
-            return node
-        if node.lpar and not isinstance(original, (cst.Tuple, cst.GeneratorExp)):
-            # The parentheses stand outside of the edited place.
-            return made.with_changes(lpar=[*node.lpar, *made.lpar], rpar=[*made.rpar, *node.rpar])
-        return self._fitted(original, node, made)
-
-    def _fitted(self, original: cst.CSTNode, node: cst.BaseExpression, made: cst.BaseExpression) -> cst.BaseExpression:
-        """The new expression, in parentheses where it would be read otherwise without."""
-        assert isinstance(original, cst.BaseExpression)
-        parent = self.source.finder.parents.get(original)
-        return bracketed(made) if needs(made, parent, original) else made
-
-    def _instead(self, node: cst.CSTNode, code: str) -> list[cst.CSTNode] | None:
-        """The statements that take another one's place."""
-        made = self.source.statements(code)
-        if isinstance(node, cst.BaseSmallStatement):
-            small = [one for line in made if isinstance(line, cst.SimpleStatementLine) for one in line.body]
-            if not small:
+    def _replaced(self, at: Place, code: str) -> _Action | None:
+        node = self._find.expressions.get(at)
+        if isinstance(node, cst.BaseExpression):
+            new = self._expression(code)
+            if new is not None:
+                return _Action(node, self._putter(node, new), loses_comment=_loses(_without_brackets(node), new))
+        elif isinstance(node, (cst.Arg, cst.Param)):
+            return self._argument(node, code)
+        subscript = self._find.indices.get(at)
+        if subscript is not None:
+            parsed = self._expression(f"x[{self._native(code)}]")
+            if not isinstance(parsed, cst.Subscript):
                 return None
-            *first, last = small
-            return [*first, last.with_changes(semicolon=node.semicolon)]
-        if isinstance(node, cst.BaseCompoundStatement) and made:
-            first_made, *rest = made
-            return [first_made.with_changes(leading_lines=node.leading_lines), *rest]
+            slices = parsed.slice
+            lost = any(_comments(one) - _comments(parsed) for one in subscript.slice)
+            return _Action(subscript, lambda updated: updated.with_changes(slice=slices), loses_comment=lost)
+        statement = self._statement(at)
+        if statement is None:
+            return None
+        instead = self._parsed(code)
+        if not instead:
+            return None
+        # A comment behind the statement stays unless a block takes the line's place.
+        kept = isinstance(instead[-1], cst.SimpleStatementLine)
+        old = _own_comments(statement) if kept else self._comments_with(statement)
+        lost = bool(old - sum((_comments(one) for one in instead), Counter[str]()))
+        return _Action(statement, statements=StatementEdit(instead=instead), loses_comment=lost)
+
+    def _argument(self, node: cst.Arg | cst.Param, code: str) -> _Action | None:
+        new: cst.Arg | cst.Param
+        if isinstance(node, cst.Arg):
+            call = self._expression(f"f({code})")
+            if not isinstance(call, cst.Call) or len(call.args) != 1:
+                return None
+            new = call.args[0]
+        else:
+            lambda_or_def = cst.parse_statement(f"def f({code}): pass", config=self._module.config_for_parsing)
+            if not isinstance(lambda_or_def, cst.FunctionDef) or len(lambda_or_def.params.params) != 1:
+                return None
+            new = lambda_or_def.params.params[0]
+        values = {"keyword": new.keyword, "equal": new.equal, "value": new.value} if isinstance(new, cst.Arg) else {
+            "name": new.name, "annotation": new.annotation, "equal": new.equal, "default": new.default,
+        }  # fmt: skip
+        return _Action(node, lambda updated: updated.with_changes(**values), loses_comment=_loses(node, new))
+
+    def _putter(self, node: cst.BaseExpression, new: cst.BaseExpression) -> _Change:
+        lpar, rpar = _outer(node)
+        if lpar:
+            new = new.with_changes(lpar=[*lpar, *new.lpar], rpar=[*new.rpar, *rpar])
+        elif not new.lpar and (needs(new, self._find.parents.get(node), node) or self._glued(self._find.place(node))):
+            new = bracketed(new)
+        return lambda _: new
+
+    def _wrapped(self, edit: Wrap) -> _Action | None:
+        node = self._find.expressions.get(edit.at)
+        if not isinstance(node, cst.BaseExpression):
+            return None
+        template = self._expression(f"{edit.before}{_INNER}{edit.after}")
+        if template is None:
+            return None
+        lpar, rpar = _outer(node)
+        parent = self._find.parents.get(node)
+        if lpar and not self._roomy(lpar, rpar):
+            # The user's parentheses stood for what the new code may bring itself.
+            glued = self._glued(self._find.with_brackets(node))
+            lpar, rpar = ([cst.LeftParen()], [cst.RightParen()]) if needs(template, parent, node) or glued else ([], [])
+        elif not lpar and (needs(template, parent, node) or self._glued(self._find.place(node))):
+            lpar, rpar = [cst.LeftParen()], [cst.RightParen()]
+
+        def change(updated: cst.CSTNode) -> cst.CSTNode:
+            filled = template.visit(_Fill(_bare(cast(cst.BaseExpression, updated))))
+            assert isinstance(filled, cst.BaseExpression)
+            return filled.with_changes(lpar=[*lpar, *filled.lpar], rpar=[*filled.rpar, *rpar])
+
+        return _Action(node, change)
+
+    def _keyword(self, edit: SetKeyword) -> _Action | None:
+        call = self._find.expressions.get(edit.at)
+        if not isinstance(call, cst.Call) or not edit.name.isidentifier():
+            return None
+        value = self._expression(edit.code)
+        if value is None:
+            return None
+        if isinstance(value, (cst.Tuple, cst.Yield, cst.NamedExpr, cst.GeneratorExp)) and not value.lpar:
+            value = bracketed(value)
+        old = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value == edit.name]
+        lost = any(_loses(arg.value, value) for arg in old)
+        given = value
+        return _Action(call, lambda updated: set_keyword(cast(cst.Call, updated), edit.name, given), loses_comment=lost)
+
+    def _expression(self, code: str) -> cst.BaseExpression | None:
+        """Code as an expression; in parentheses if its lines need them. ``None`` if it is no expression."""
+        for text in (self._native(code), f"({self._native(code)})"):
+            try:
+                return cst.parse_expression(text, config=self._module.config_for_parsing)
+            except cst.ParserSyntaxError:
+                continue
         return None
 
-    def _removed(self, original: cst.CSTNode) -> object:
-        line = self.source.line_of(original)
-        alone = isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1
-        holder = self.source.finder.parents.get(line) if line is not None else None
-        body = getattr(holder, "body", ())
-        if (alone or line is original) and len(body) == 1:
-            return cst.Pass() if alone else cst.SimpleStatementLine([cst.Pass()])
-        return cst.RemoveFromParent()
+    def _glued(self, at: Place) -> bool:
+        """Whether a word touches the place, so that another word put there would run into it."""
+        before = self.lines[at.line - 1][: at.column]
+        after = self.lines[at.end_line - 1][at.end_column :]
+        return (before[-1:].isalnum() or before[-1:] == "_") or (after[:1].isalnum() or after[:1] == "_")
+
+    def _roomy(self, lpar: Sequence[cst.LeftParen], rpar: Sequence[cst.RightParen]) -> bool:
+        """Whether parentheses span lines, and so carry layout or comments."""
+        return any(
+            isinstance(space, cst.ParenthesizedWhitespace)
+            for space in [*(one.whitespace_after for one in lpar), *(one.whitespace_before for one in rpar)]
+        ) or self._lines_of(lpar, rpar)
+
+    def _lines_of(self, lpar: Sequence[cst.LeftParen], rpar: Sequence[cst.RightParen]) -> bool:
+        return self._find.place(lpar[0]).line != self._find.place(rpar[-1]).line
+
+    # Statements
+
+    def _statement(self, at: Place) -> cst.CSTNode | None:
+        """The statement of a place, if statements can stand before it and in its place: an ``elif`` has none."""
+        node = self._find.statements.get(at)
+        if isinstance(node, cst.BaseCompoundStatement):
+            parent = self._find.parents.get(node)
+            return node if isinstance(parent, (cst.Module, cst.IndentedBlock)) else None
+        return node
+
+    def _parsed(self, code: str) -> tuple[Statement, ...]:
+        """Code as statements, with the file's newlines and indent."""
+        text = self._native(textwrap.dedent(code).strip("\n") + "\n")
+        module = cst.parse_module(text, config=self._module.config_for_parsing)
+        parsed = cast(cst.Module, module.visit(_Reindent()))
+        if not parsed.body:
+            return ()
+        first, *rest = parsed.body
+        return (first.with_changes(leading_lines=[*parsed.header, *first.leading_lines]), *rest)
+
+    def _native(self, code: str) -> str:
+        return code.replace("\r\n", "\n").replace("\n", self._module.default_newline)
+
+    def _comments_with(self, statement: cst.CSTNode) -> Counter[str]:
+        """The comments in a statement and behind it, if it has the line for itself."""
+        found = _own_comments(statement)
+        line = self._find.parents.get(statement)
+        if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
+            found += _comments(line.trailing_whitespace)
+        return found
+
+
+class _Rewriter(cst.CSTTransformer):
+    """Carries a plan out, from the leaves up."""
+
+    def __init__(self, plan: _Plan) -> None:
+        super().__init__()
+        self._changes = plan.changes
+        self._statements = Statements(plan.statements)
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return not isinstance(node, (cst.BaseParenthesizableWhitespace, cst.TrailingWhitespace, cst.EmptyLine))
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> object:  # type: ignore[override]
+        for change in self._changes.get(original_node, ()):
+            updated_node = change(updated_node)
+        return self._statements.left(original_node, updated_node)
+
+
+class _Fill(cst.CSTTransformer):
+    """Puts an expression in the gap of a template."""
+
+    def __init__(self, inner: cst.BaseExpression) -> None:
+        super().__init__()
+        self._inner = inner
+        self._stack: list[cst.CSTNode] = []
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        self._stack.append(node)
+        return True
+
+    def on_leave(self, original_node: cst.CSTNode, updated_node: cst.CSTNode) -> cst.CSTNode:  # type: ignore[override]
+        self._stack.pop()
+        if not isinstance(original_node, cst.Name) or original_node.value != _INNER:
+            return updated_node
+        inner = self._inner
+        if original_node.lpar:
+            return inner.with_changes(
+                lpar=[*original_node.lpar, *inner.lpar], rpar=[*inner.rpar, *original_node.rpar]
+            )  # fmt: skip
+        parent = self._stack[-1] if self._stack else None
+        return bracketed(inner) if needs(inner, parent, original_node) else inner
+
+
+class _Reindent(cst.CSTTransformer):
+    """Gives blocks the indent of the file that they come into."""
+
+    def leave_IndentedBlock(  # noqa: N802
+        self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
+    ) -> cst.IndentedBlock:
+        return updated_node.with_changes(indent=None)
+
+
+class _Comments(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: Counter[str] = Counter()
+
+    def visit_Comment(self, node: cst.Comment) -> None:  # noqa: N802
+        self.found[node.value] += 1
+
+
+def _comments(node: cst.CSTNode) -> Counter[str]:
+    visitor = _Comments()
+    node.visit(visitor)
+    return visitor.found
+
+
+def _own_comments(statement: cst.CSTNode) -> Counter[str]:
+    """The comments in a statement, without those on the lines above it."""
+    bare = statement.with_changes(leading_lines=()) if isinstance(statement, cst.BaseCompoundStatement) else statement
+    return _comments(bare)
+
+
+def _loses(old: cst.CSTNode, new: cst.CSTNode) -> bool:
+    return bool(_comments(old) - _comments(new))
+
+
+def _outer(node: cst.BaseExpression) -> tuple[Sequence[cst.LeftParen], Sequence[cst.RightParen]]:
+    """The parentheses around what ``ast`` counts to a node."""
+    if isinstance(node, BRACKETED):
+        return node.lpar[:-1], node.rpar[1:]
+    return node.lpar, node.rpar
+
+
+def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """A node without the parentheses around it; a tuple keeps its own."""
+    if isinstance(node, BRACKETED):
+        return node.with_changes(lpar=node.lpar[-1:], rpar=node.rpar[:1])
+    return node.with_changes(lpar=(), rpar=())
+
+
+def _without_brackets(node: cst.BaseExpression) -> cst.BaseExpression:
+    return _bare(node)
+
+
+def _swallows(one: Edit, other: Edit) -> bool:
+    """Whether an edit takes away the place of another one of the same fix."""
+    if not isinstance(one, (Replace, Delete)):
+        return False
+    outer, inner = one.at, other.at
+    if isinstance(other, InsertBefore):
+        return (outer.line, outer.column) < (inner.line, inner.column) < (outer.end_line, outer.end_column)
+    return (outer.line, outer.column) <= (inner.line, inner.column) and (inner.end_line, inner.end_column) <= (
+        outer.end_line,
+        outer.end_column,
+    )

@@ -120,7 +120,7 @@ def _runs(function: DeviceFunction, loop: ast.For | ast.While) -> bool:
 
 
 def _is_correlated(function: DeviceFunction, node: ast.AST, definition: Def) -> bool:
-    """Whether the read stands under a condition of its own, or in a later pass, or behind a choice among many.
+    """Whether the read stands under a condition that goes with the assignment's, or in a later pass, or behind a chain.
 
     Conditions may be the same in other words, and a chain of three or more tests names all that there is: real code
     is right there more often than not.
@@ -129,12 +129,56 @@ def _is_correlated(function: DeviceFunction, node: ast.AST, definition: Def) -> 
     site = function.flow.sites[node]
     if not isinstance(join, ast.stmt) or join not in function.flow.steps:
         return True
-    if len(site.guards) > len(function.flow.steps[join].guards):
-        return True
     if definition.kind == "loop_phi" and any(loop.node is join for loop in site.loops):
         return True
-    return any(_is_chain(origin) for origin in definition.origins())
+    gap = _gap(definition)
+    before = set(function.flow.steps[gap].guards if gap in function.flow.steps else ())
+    own = [guard.test for guard in site.guards if guard not in before and guard.test is not getattr(gap, "test", None)]
+    if any(_goes_with(function, test, definition) for test in own):
+        return True
+    return any(_is_chain(origin) or _is_decided_early(function, origin) for origin in definition.origins())
+
+
+def _gap(definition: Def) -> ast.AST | None:
+    """The statement behind which a value may be missing first."""
+    seen: list[Def] = [definition]
+    for one in seen:
+        if any(source.kind == "unassigned" for source in one.sources):
+            return one.node
+        behind = [*one.sources, *filter(None, (one.previous,))]
+        seen += [source for source in behind if source not in seen]
+    return definition.node
+
+
+def _goes_with(function: DeviceFunction, test: ast.expr, definition: Def) -> bool:
+    """Whether a condition reads what the assignment depends on, or what may be changed along with it."""
+    names = {part for part in ast.walk(test) if isinstance(part, ast.Name)}
+    atoms = function.symbols.form(test).all_atoms()
+    if isinstance(test, ast.Call) or not atoms:
+        return True
+    uses = [function.flow.uses.get(name) for name in names]
+    if any(use is not None and use.kind not in ("parameter", "free", "assign") for use in uses):
+        return True
+    for origin in definition.origins():
+        if origin.site is None:
+            continue
+        conditions = [guard.test for guard in origin.site.guards]
+        conditions += [loop.node.iter for loop in origin.site.loops if isinstance(loop.node, ast.For)]
+        for condition in conditions:
+            if atoms & function.symbols.form(condition).all_atoms() or _names(condition) & {name.id for name in names}:
+                return True
+    return False
+
+
+def _names(node: ast.expr) -> set[str]:
+    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
 
 
 def _is_chain(origin: Def) -> bool:
     return origin.site is not None and sum(not guard.positive for guard in origin.site.guards) > 1
+
+
+def _is_decided_early(function: DeviceFunction, origin: Def) -> bool:
+    """Whether the choice of the branch is made when the kernel is built."""
+    guards = origin.site.guards if origin.site is not None else ()
+    return any(is_static(function, guard.test) for guard in guards)
