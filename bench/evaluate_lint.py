@@ -110,8 +110,8 @@ def page(found: list[Seen], verdicts: dict[tuple[str, str], tuple[str, str]], li
     rows = [
         "# What the linter finds in released code",
         "",
-        "Every finding at default settings has a verdict. Those in libraries and examples were read beside their code; some",
-        "in test suites were judged by what the test is for, and say so. Written by `bench/evaluate_lint.py` from",
+        "Every finding at default settings has a verdict. Those in libraries and examples were read beside their code;",
+        "some in test suites were judged by what the test is for, and say so. Written by `bench/evaluate_lint.py` from",
         "`bench/lint_verdicts.tsv`.",
         "",
         "| released code | lines |",

@@ -153,9 +153,7 @@ def _has_comment(line: cst.SimpleStatementLine) -> bool:
     return line.trailing_whitespace.comment is not None or any(one.comment for one in line.leading_lines)
 
 
-def _joined(
-    run: list[cst.BaseSmallStatement], end: cst.BaseSmallStatement | None
-) -> list[cst.BaseSmallStatement]:
+def _joined(run: list[cst.BaseSmallStatement], end: cst.BaseSmallStatement | None) -> list[cst.BaseSmallStatement]:
     """Small statements with semicolons between them, and behind the last only if the line ended so."""
     *front, last = run
     made = [

@@ -90,7 +90,7 @@ class Source:
                 plan.statements[action.node] = before.joined(action.statements) if before else action.statements
         try:
             changed = self._module.visit(_Rewriter(plan))
-            return cast(cst.Module, changed).code
+            return changed.code
         except Exception:  # libcst refuses some trees, such as words that run together
             return None
 
@@ -248,7 +248,7 @@ class Source:
         """Code as statements, with the file's newlines and indent."""
         text = self._native(textwrap.dedent(code).strip("\n") + "\n")
         module = cst.parse_module(text, config=self._module.config_for_parsing)
-        parsed = cast(cst.Module, module.visit(_Reindent()))
+        parsed = module.visit(_Reindent())
         if not parsed.body:
             return ()
         first, *rest = parsed.body

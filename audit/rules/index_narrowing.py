@@ -32,6 +32,7 @@ class IndexNarrowing(Rule):
     severity = Severity.WARNING
     confidence = Confidence.HIGH
     references = ("NVIDIA/warp#1209",)
+    opt_in = True
     fix_safety = Safety.UNSAFE
     opt_in = True
     BAD = (

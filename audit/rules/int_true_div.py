@@ -61,6 +61,8 @@ class IntTrueDiv(Rule):
             division = _division(function, argument)
             if division is None or _splits(function, division):
                 continue
+            if isinstance(argument, ast.Name) and _is_packed(function, division):
+                continue
             fix = None
             if division is argument:
                 word = ast.unparse(call.func)
@@ -92,6 +94,12 @@ def _division(function: DeviceFunction, node: ast.expr) -> ast.BinOp | None:
         other = node.right if found in (node.left, None) else node.left
         return None if found is not None and ast.dump(found.right) == ast.dump(other) else found
     return node if isinstance(node.op, ast.Div) and _is_whole(function, node) else None
+
+
+def _is_packed(function: DeviceFunction, node: ast.BinOp) -> bool:
+    """Whether a quotient of 64-bit integers is taken out of a key that two numbers were packed into."""
+    type = function.type_of(node)
+    return isinstance(type, Scalar) and type.bits == 64
 
 
 def _is_whole(function: DeviceFunction, node: ast.BinOp) -> bool:

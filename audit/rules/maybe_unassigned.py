@@ -136,7 +136,10 @@ def _is_correlated(function: DeviceFunction, node: ast.AST, definition: Def) -> 
     own = [guard.test for guard in site.guards if guard not in before and guard.test is not getattr(gap, "test", None)]
     if any(_goes_with(function, test, definition) for test in own):
         return True
-    return any(_is_chain(origin) or _is_decided_early(function, origin) for origin in definition.origins())
+    assigned = [origin for origin in definition.origins() if origin.kind != "unassigned"]
+    if len({tuple(origin.site.guards) for origin in assigned if origin.site is not None}) > 2:
+        return True
+    return any(_is_chain(origin) or _is_decided_early(function, origin) for origin in assigned)
 
 
 def _gap(definition: Def) -> ast.AST | None:

@@ -6,7 +6,6 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from warp_audit.audit.edits import Fix, InsertBefore, Place, Safety
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.refusals import inside_static
 from warp_audit.audit.source.types import Array
@@ -31,7 +30,6 @@ class PythonFunctionInKernel(Rule):
     code = "WPA611"
     severity = Severity.ERROR
     confidence = Confidence.HIGH
-    fix_safety = Safety.UNSAFE
     aliases = ("undecorated-func",)
     BAD = (
         """
@@ -83,7 +81,7 @@ class PythonFunctionInKernel(Rule):
                 continue  # left out of builds that are not for debugging
             why = self._why(function, call)
             if why is not None and call not in inside_static(function):
-                yield self.at(function, call, why, fix=self._fix(function, call))
+                yield self.at(function, call, why)
 
     def _why(self, function: DeviceFunction, call: ast.Call) -> str | None:
         if isinstance(call.func, ast.Attribute) and call.func.attr in _METHODS:
@@ -104,15 +102,6 @@ class PythonFunctionInKernel(Rule):
         if not isinstance(binding.node, ast.FunctionDef) or binding.node.decorator_list:
             return None
         return f"'{binding.node.name}' in line {binding.node.lineno} is a Python function: it lacks @wp.func"
-
-    def _fix(self, function: DeviceFunction, call: ast.Call) -> Fix | None:
-        found = _function(function, call)
-        if found is None or found[0].module is not function.module or not isinstance(found[1].node, ast.FunctionDef):
-            return None
-        node = found[1].node
-        if node.decorator_list or any(argument.annotation is None for argument in node.args.args):
-            return None
-        return self.mend("decorate it with @wp.func", InsertBefore(Place.of(node), "@wp.func"))
 
 
 def _function(function: DeviceFunction, call: ast.Call) -> tuple[Scope, Binding] | None:

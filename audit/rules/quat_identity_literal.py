@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 class QuatIdentityLiteral(Rule):
     """A quaternion is written in w, x, y, z order.
 
-    What it finds: ``wp.quat(1.0, 0.0, 0.0, 0.0)`` in a file that uses Warp's quaternion functions, the same numbers as the
-    rotation of a transform or as an array of quaternions, and components that are given in w, x, y, z order by their
-    names: ``wp.quat(qw, qx, qy, qz)``, ``wp.quat(q_wxyz[0], …)``.
+    What it finds: ``wp.quat(1.0, 0.0, 0.0, 0.0)`` in a file that uses Warp's quaternion functions, the same numbers
+    as the rotation of a transform or as an array of quaternions, and components that are given in w, x, y, z order
+    by their names: ``wp.quat(qw, qx, qy, qz)``, ``wp.quat(q_wxyz[0], …)``.
 
     Why it matters: Warp stores x, y, z, w. The first is half a turn about x instead of no turn, the second some other
     rotation; both are valid numbers, so nothing complains.
@@ -116,9 +116,7 @@ class QuatIdentityLiteral(Rule):
         what = f"'{base}' is" if base is not None else f"'{ast.unparse(call.args[0])}' and the others are"
         reordered = ", ".join(ast.unparse(argument) for argument in (*call.args[1:], call.args[0]))
         fix = self.mend("reorder to x, y, z, w", Replace(Place.of(call), f"{ast.unparse(call.func)}({reordered})"))
-        yield self.at(
-            function, call, f"{what} in w, x, y, z order by name, but a quaternion is x, y, z, w", fix=fix
-        )
+        yield self.at(function, call, f"{what} in w, x, y, z order by name, but a quaternion is x, y, z, w", fix=fix)
 
     def _spread(self, function: DeviceFunction | HostFunction, call: ast.Call, given: ast.expr) -> Iterator[Finding]:
         text = ast.unparse(given)
@@ -166,11 +164,18 @@ class QuatIdentityLiteral(Rule):
 
 
 def _component_names(arguments: list[ast.expr]) -> str:
-    """The last letters of four names or attributes: ``wxyz`` of ``qw, qx, qy, qz``; nothing if there is more to them."""
+    """The last letters of four names or attributes: ``wxyz`` of ``qw, qx, qy, qz``; nothing if there is more "
+    "to them."""
     letters = []
     stems = set()
     for argument in arguments:
-        name = argument.id if isinstance(argument, ast.Name) else argument.attr if isinstance(argument, ast.Attribute) else ""
+        name = (
+            argument.id
+            if isinstance(argument, ast.Name)
+            else argument.attr
+            if isinstance(argument, ast.Attribute)
+            else ""
+        )
         letters.append(name[-1:].lower())
         stems.add(name[:-1])
     return "".join(letters) if len(stems) == 1 else ""

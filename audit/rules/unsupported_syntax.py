@@ -124,7 +124,9 @@ class UnsupportedSyntax(Rule):
         for argument, mark in ((arguments.vararg, "*"), (arguments.kwarg, "**")):
             if argument is not None and function.kind in ("kernel", "func"):
                 yield self.at(
-                    function, argument, f"Warp cannot call '{function.name}' with '{mark}{argument.arg}': it wants each parameter"
+                    function,
+                    argument,
+                    f"Warp cannot call '{function.name}' with '{mark}{argument.arg}': it wants each parameter",
                 )
 
     def _in(self, node: ast.AST) -> Fix | None:
