@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from warp_audit.audit.edits import Edit, Fix, InsertBefore, Place, Safety
+from warp_audit.audit.edits import Edit, Fix, InsertBefore, Place, Safety, SetKeyword, Wrap
 
 if TYPE_CHECKING:
     from warp_audit.audit.fixes.rewrite import Source
 
+_INSIDE = (Wrap, SetKeyword)
 _BOM = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 
@@ -117,8 +118,20 @@ def _span(edit: Edit) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _overlap(one: Edit, other: Edit) -> bool:
+    """Whether two edits of different fixes get in each other's way; the same insertion is made once for both."""
+    if isinstance(one, InsertBefore) and one == other:
+        return False
     (start, end), (other_start, other_end) = _span(one), _span(other)
-    return start == other_start or (start < other_end and other_start < end)
+    return (start == other_start and _clash(one, other)) or (start < other_end and other_start < end)
+
+
+def _clash(one: Edit, other: Edit) -> bool:
+    """Whether two edits that start together collide: an insertion only collides with what takes the statement."""
+    if isinstance(one, InsertBefore) and isinstance(other, InsertBefore):
+        return True
+    return not (isinstance(one, InsertBefore) and isinstance(other, _INSIDE)) and not (
+        isinstance(other, InsertBefore) and isinstance(one, _INSIDE)
+    )
 
 
 def _most(source: Source, fixes: Sequence[Fix], possible: list[int], text: str) -> tuple[set[int], str]:

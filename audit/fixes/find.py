@@ -70,6 +70,8 @@ class Finder(cst.CSTVisitor):
         start, end = found.start, found.end
         if isinstance(node, BRACKETED) and node.lpar:
             start, end = self._positions[node.lpar[-1]].start, self._positions[node.rpar[0]].end
+        elif isinstance(node, cst.Param) and isinstance(node.star, str) and not node.star and node.annotation:
+            end = self._positions[node.annotation].end
         return Place(start.line, start.column, end.line, end.column)
 
     def with_brackets(self, node: cst.BaseExpression) -> Place:

@@ -6,7 +6,7 @@ import textwrap
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar, cast
+from typing import TypeAlias, cast
 
 import libcst as cst
 from libcst.metadata import MetadataWrapper, PositionProvider
@@ -18,7 +18,6 @@ from warp_audit.audit.fixes.brackets import bracketed, needs
 from warp_audit.audit.fixes.find import BRACKETED, Finder
 
 _Change: TypeAlias = Callable[[cst.CSTNode], cst.CSTNode]
-_Node = TypeVar("_Node", bound=cst.CSTNode)
 _INNER = "__warp_audit_inner__"
 
 
@@ -124,7 +123,7 @@ class Source:
         if isinstance(node, cst.BaseExpression):
             new = self._expression(code)
             if new is not None:
-                return _Action(node, self._putter(node, new), loses_comment=_loses(_without_brackets(node), new))
+                return _Action(node, self._putter(node, new), loses_comment=_loses(_bare(node), new))
         elif isinstance(node, (cst.Arg, cst.Param)):
             return self._argument(node, code)
         subscript = self._find.indices.get(at)
@@ -155,13 +154,12 @@ class Source:
                 return None
             new = call.args[0]
         else:
-            lambda_or_def = cst.parse_statement(f"def f({code}): pass", config=self._module.config_for_parsing)
-            if not isinstance(lambda_or_def, cst.FunctionDef) or len(lambda_or_def.params.params) != 1:
+            definition = cst.parse_statement(f"def f({code}): pass", config=self._module.config_for_parsing)
+            if not isinstance(definition, cst.FunctionDef) or len(definition.params.params) != 1:
                 return None
-            new = lambda_or_def.params.params[0]
-        values = {"keyword": new.keyword, "equal": new.equal, "value": new.value} if isinstance(new, cst.Arg) else {
-            "name": new.name, "annotation": new.annotation, "equal": new.equal, "default": new.default,
-        }  # fmt: skip
+            new = definition.params.params[0]
+        parts = ("keyword", "equal", "value") if isinstance(new, cst.Arg) else ("name", "annotation")
+        values = {part: getattr(new, part) for part in parts}
         return _Action(node, lambda updated: updated.with_changes(**values), loses_comment=_loses(node, new))
 
     def _putter(self, node: cst.BaseExpression, new: cst.BaseExpression) -> _Change:
@@ -211,11 +209,13 @@ class Source:
 
     def _expression(self, code: str) -> cst.BaseExpression | None:
         """Code as an expression; in parentheses if its lines need them. ``None`` if it is no expression."""
-        for text in (self._native(code), f"({self._native(code)})"):
+        native = self._native(code.strip())
+        for text in (native, f"({native})") if native else ():
             try:
-                return cst.parse_expression(text, config=self._module.config_for_parsing)
+                found = cst.parse_expression(text, config=self._module.config_for_parsing)
             except cst.ParserSyntaxError:
                 continue
+            return None if isinstance(found, cst.StarredElement) else found
         return None
 
     def _glued(self, at: Place) -> bool:
@@ -225,13 +225,7 @@ class Source:
         return (before[-1:].isalnum() or before[-1:] == "_") or (after[:1].isalnum() or after[:1] == "_")
 
     def _roomy(self, lpar: Sequence[cst.LeftParen], rpar: Sequence[cst.RightParen]) -> bool:
-        """Whether parentheses span lines, and so carry layout or comments."""
-        return any(
-            isinstance(space, cst.ParenthesizedWhitespace)
-            for space in [*(one.whitespace_after for one in lpar), *(one.whitespace_before for one in rpar)]
-        ) or self._lines_of(lpar, rpar)
-
-    def _lines_of(self, lpar: Sequence[cst.LeftParen], rpar: Sequence[cst.RightParen]) -> bool:
+        """Whether parentheses span lines, and so may carry layout and comments."""
         return self._find.place(lpar[0]).line != self._find.place(rpar[-1]).line
 
     # Statements
@@ -354,10 +348,6 @@ def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
     if isinstance(node, BRACKETED):
         return node.with_changes(lpar=node.lpar[-1:], rpar=node.rpar[:1])
     return node.with_changes(lpar=(), rpar=())
-
-
-def _without_brackets(node: cst.BaseExpression) -> cst.BaseExpression:
-    return _bare(node)
 
 
 def _swallows(one: Edit, other: Edit) -> bool:

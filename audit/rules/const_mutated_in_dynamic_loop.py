@@ -83,6 +83,8 @@ class ConstMutatedInDynamicLoop(Rule):
         for definition in function.flow.defs:
             if definition.kind not in ("assign", "augment") or definition.site is None or definition.index is not None:
                 continue
+            if "." in definition.name:
+                continue  # a field is stored, not renamed
             loop = next((one for one in definition.site.loops if is_dynamic(function, one.node)), None)
             if loop is None or not isinstance(definition.site.statement, (ast.Assign, ast.AugAssign)):
                 continue

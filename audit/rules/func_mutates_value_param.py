@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.device import store_bases, through_array
+from warp_audit.audit.source.literals import settled
+from warp_audit.audit.source.types import Matrix, Quaternion, Transformation, Vector
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -44,6 +47,11 @@ class FuncMutatesValueParam(Rule):
         def lift(p: wp.vec3, h: float):
             if p.y < h:
                 p.y = h  # error: WPA605
+
+        @wp.func
+        def push(v: wp.vec3, by: wp.vec3, n: int):
+            v += by  # error: WPA605
+            n += 1
         """,
     )
     GOOD = (
@@ -58,6 +66,14 @@ class FuncMutatesValueParam(Rule):
             p[1] = 0.0
             out[i] = wp.length(p)
             out[0] = 1.0
+
+        @wp.func
+        def longest(size: wp.vec3):
+            radius = size[0]
+            size[0] = 0.0
+            result = wp.length(size)
+            size[0] = radius
+            return result
         """,
     )
 
@@ -65,9 +81,13 @@ class FuncMutatesValueParam(Rule):
         if function.kind != "func":
             return
         for definition in function.flow.defs:
-            if definition.kind != "component" or definition.node is None or not _is_parameter(function, definition):
+            if definition.kind not in ("component", "augment") or definition.node is None:
                 continue
-            if through_array(function, definition.node):
+            if not _is_parameter(function, definition):
+                continue
+            if definition.kind == "augment" and not isinstance(function.def_type(definition), _COMPOSITE):
+                continue  # Python's numbers are copies too
+            if through_array(function, definition.node) or _restores(function, definition):
                 continue
             if not function.flow.uses_of(definition) - store_bases(function):
                 yield self.at(
@@ -78,9 +98,22 @@ class FuncMutatesValueParam(Rule):
                 )
 
 
+def _restores(function: DeviceFunction, definition: Def) -> bool:
+    """Whether a store puts back what was read from the same place."""
+    value = settled(function, definition.value) if definition.value is not None else None
+    return (
+        value is not None
+        and value is not definition.value
+        and ast.unparse(value) == ast.unparse(definition.node or value)
+    )
+
+
+_COMPOSITE = (Vector, Matrix, Quaternion, Transformation)
+
+
 def _is_parameter(function: DeviceFunction, definition: Def) -> bool:
     first: Def | None = definition
-    while first is not None and first.kind == "component":
+    while first is not None and first.kind in ("component", "augment"):
         first = first.previous
     if first is not None and first.kind in ("phi", "loop_phi"):
         return any(origin.kind == "parameter" for origin in first.origins())

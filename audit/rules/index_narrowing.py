@@ -34,7 +34,6 @@ class IndexNarrowing(Rule):
     references = ("NVIDIA/warp#1209",)
     opt_in = True
     fix_safety = Safety.UNSAFE
-    opt_in = True
     BAD = (
         """
         @wp.func

@@ -176,8 +176,9 @@ def _large_names(function: DeviceFunction) -> list[ast.AST]:
 
 
 def _fits(value: int, kind: Scalar) -> bool:
-    """Whether a type can hold a value; bit patterns of the unsigned type of the same width count, as "
-    "hexadecimal masks do.
+    """Whether a type can hold a value.
+
+    Bit patterns of the unsigned type of the same width count, as hexadecimal masks do.
     """
     low, high = kind.limits
     if value == -1 and kind.is_unsigned:

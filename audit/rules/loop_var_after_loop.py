@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
-from warp_audit.audit.source.loops import own_statements
+from warp_audit.audit.source.loops import is_dynamic, own_statements
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -51,8 +51,9 @@ class LoopVarAfterLoop(Rule):
             used[k] = 1
             for j in range(n[0]):
                 last = j
-            for j in range(3):
-                used[1] = j
+            for k in range(3):
+                used[1] = k
+            used[2] = k
             used[0] = last
         """,
     )
@@ -67,9 +68,8 @@ class LoopVarAfterLoop(Rule):
                 yield self.at(
                     function,
                     node,
-                    f"'{definition.name}' is the variable of the loop in line {loop.lineno}, which has ended: "
-                    "it holds the "
-                    "last index, or nothing if the loop did not run",
+                    f"'{definition.name}' is the variable of the loop in line {loop.lineno}, which has ended: it holds "
+                    "the last index, or nothing if the loop did not run",
                 )
 
 
@@ -80,6 +80,7 @@ def _ended_loop(function: DeviceFunction, node: ast.AST, definition: Def) -> ast
     for origin in definition.origins():
         if origin.kind == "loop" and origin.site is not None and isinstance(origin.site.statement, ast.For):
             loop = origin.site.statement
-            if loop not in around and not any(isinstance(one, ast.Break) for one in own_statements(loop.body)):
+            searches = any(isinstance(one, ast.Break) for one in own_statements(loop.body))
+            if loop not in around and not searches and is_dynamic(function, loop):
                 return loop
     return None

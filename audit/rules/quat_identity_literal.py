@@ -164,8 +164,7 @@ class QuatIdentityLiteral(Rule):
 
 
 def _component_names(arguments: list[ast.expr]) -> str:
-    """The last letters of four names or attributes: ``wxyz`` of ``qw, qx, qy, qz``; nothing if there is more "
-    "to them."""
+    """The last letters of four names or attributes that are otherwise the same: ``wxyz`` of ``qw, qx, qy, qz``."""
     letters = []
     stems = set()
     for argument in arguments:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from warp_audit.audit.source.symbolic import Form
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from warp_audit.audit.source.device import Access, DeviceFunction
     from warp_audit.audit.source.flow import Site
-    from warp_audit.audit.source.symbolic import Atom, Form
+    from warp_audit.audit.source.symbolic import Atom, Fact
 
 CLAMPS = ("min", "max", "clamp", "mod", "and", "where", "if", "rshift")
 """Kinds of atoms, and builtins, that keep a value in a range of their own."""
@@ -37,15 +39,64 @@ def guards_on(function: DeviceFunction, site: Site, atoms: set[Atom]) -> bool:
     return False
 
 
+def only_above(function: DeviceFunction, form: Form, site: Site) -> bool:
+    """Whether all conditions on a value's parts are upper bounds, like ``i < n``: they say nothing of its low end."""
+    own = set(form.atoms)
+    for guard in site.guards:
+        facts = function.symbols.conclusions(guard.test, guard.positive)
+        said = {atom for fact in facts for atom in fact.form.all_atoms()}
+        for part in ast.walk(guard.test):
+            if not isinstance(part, ast.expr) or part not in function.flow.sites:
+                continue
+            if own & function.symbols.form(part).all_atoms() - said:
+                return False  # a condition that no fact can be drawn from
+        for fact in facts:
+            if not own & fact.form.all_atoms():
+                continue
+            if fact.relation not in ("<", "<=") or any(fact.form.coefficient(atom) < 0 for atom in own):
+                return False
+            if any(own & part.all_atoms() for part in _inner(fact.form)):
+                return False
+    return True
+
+
+def _inner(form: Form) -> Iterator[Form]:
+    """The forms inside a form's atoms."""
+    for atom in form.atoms:
+        yield from (part for part in atom[1:] if isinstance(part, Form))
+
+
 def bounded_above(function: DeviceFunction, form: Form, site: Site) -> bool:
     """Whether a condition keeps an index below something, not counting a bound that leaves it one too far."""
-    return any(not _one_too_far(bound.limit, bound.strict) for bound in function.symbols.upper_bounds(form, site))
+    return any(not one_too_far(bound.limit, bound.strict) for bound in function.symbols.upper_bounds(form, site))
 
 
-def _one_too_far(limit: Form, strict: bool) -> bool:
+def one_too_far(limit: Form, strict: bool) -> bool:
     """``i < a.shape[0] + 1`` and ``i <= a.shape[0]``: bounds that come from testing ``i - 1``."""
     if any(atom[0] == "shape" for atom, _ in limit.terms):
         return limit.constant > 0 if strict else limit.constant >= 0
+    return False
+
+
+def protects(facts: Iterable[Fact], form: Form) -> bool:
+    """Whether facts keep an index in bounds: below something, not below zero, or away from a sentinel."""
+    own = set(form.atoms)
+    negative = form.constant < 0 or any(atom[0] not in ("tid", "loop") for atom in own)
+    for fact in facts:
+        if not own & set(fact.form.atoms):
+            continue
+        if fact.relation == "!=" and negative and len(fact.form.terms) == 1:
+            return True
+        if fact.relation not in ("<", "<="):
+            continue
+        # form - limit < 0 bounds it from above, and -form - limit < 0 from below.
+        above = form.minus(fact.form)
+        if not own & set(above.atoms):
+            return True
+        below = form.scaled(-1).minus(fact.form)
+        if negative and not own & set(below.atoms):
+            if not below.is_constant or below.constant == (1 if fact.relation == "<" else 0):
+                return True
     return False
 
 
@@ -53,3 +104,46 @@ def indices(function: DeviceFunction, access: Access) -> Iterator[tuple[int, ast
     """An access's axes, index expressions and values."""
     for axis, index in enumerate(access.indices):
         yield axis, index, function.symbols.form(index)
+
+
+def called_indices(function: DeviceFunction, call: ast.Call) -> Iterator[tuple[str, int, Form]]:
+    """What a called func does at its own parameters: the array it indexes, the axis, and the value given to it."""
+    callee = function.callee(call)
+    if callee is None or callee is function or call.keywords or len(call.args) > len(callee.parameters):
+        return
+    given = dict(zip((parameter.name for parameter in callee.parameters), call.args, strict=False))
+    for access in callee.accesses:
+        array = given.get(access.root)
+        if array is None or access.site.guards:
+            continue
+        for axis, _, form in indices(callee, access):
+            if len(form.terms) != 1:
+                continue
+            ((atom, coefficient),) = form.terms
+            if atom[0] == "parameter" and coefficient == 1 and atom[1] in given:
+                root = function.root_name(array)
+                yield root or access.root, axis, function.symbols.form(given[atom[1]]).plus(Form(form.constant))
+
+
+def callers(function: DeviceFunction) -> list[tuple[DeviceFunction, ast.Call, Site]]:
+    """The calls of a func in its own file."""
+    module = function.module
+    known: dict[DeviceFunction, list[tuple[DeviceFunction, ast.Call, Site]]] | None
+    known = module.__dict__.get("_device_callers")
+    if known is None:
+        known = module.__dict__["_device_callers"] = {}
+        for one in module.device_functions:
+            for call, site in one.calls():
+                callee = one.callee(call)
+                if callee is not None:
+                    known.setdefault(callee, []).append((one, call, site))
+    return known.get(function, [])
+
+
+def given(function: DeviceFunction, call: ast.Call, parameter: str) -> ast.expr | None:
+    """The argument that a call gives to a func's parameter."""
+    for keyword in call.keywords:
+        if keyword.arg == parameter:
+            return keyword.value
+    place = next((one.index for one in function.parameters if one.name == parameter), None)
+    return call.args[place] if place is not None and place < len(call.args) else None

@@ -118,8 +118,9 @@ def _free_type(function: DeviceFunction, name: str) -> Type | None:
 
 
 def outer_type(node: ast.expr, scope: Scope, depth: int = 0) -> Type | None:
-    """The type that a value from outside has in a kernel: Python's numbers are 32 bits wide, Warp's are what "
-    "they say.
+    """The type that a value from outside has in a kernel.
+
+    Python's numbers are 32 bits wide, Warp's are what they say.
     """
     if depth > 10:
         return None

@@ -39,9 +39,7 @@ def settled(function: DeviceFunction, node: ast.expr) -> ast.expr:
 
 
 def whole_number(function: DeviceFunction, node: ast.expr, depth: int = 0) -> int | None:
-    """The value of an integer expression of literals, constants from outside and locals made of them, without "
-    "wrapping.
-    """
+    """The value, without wrapping, of an integer expression of literals, constants and locals made of them."""
     node = settled(function, node)
     value = function.constant(node)
     if isinstance(value, int) and not isinstance(value, bool):

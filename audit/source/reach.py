@@ -255,8 +255,9 @@ def _member(owner: Scope, attribute: str, depth: int) -> Reached:
 
 
 def _unpacked(target: ast.Attribute, method: Scope, owner: Scope, depth: int) -> Reached:
-    """``_, self.kernel = self.make()``: the element of what the class's own ``make`` returns, which may "
-    "override a base's.
+    """``_, self.kernel = self.make()``: the element of what the class's own ``make`` returns.
+
+    It may override a base's.
     """
     for statement in statements(method.node.body):  # type: ignore[attr-defined]
         if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], (ast.Tuple, ast.List)):

@@ -314,6 +314,8 @@ class Symbols:
             )
         if name.startswith(("atomic_", "rand")):
             return Form.of(("call", name, *arguments, self._identity(node)))
+        if name == "mod" and len(arguments) == 2:
+            return Form.of(("mod", *arguments))
         if name in ("min", "max") and len(arguments) == 2:
             arguments = tuple(sorted(arguments, key=hash))
         return Form.of(("call", name, *arguments))
@@ -387,6 +389,12 @@ class Symbols:
                 if isinstance(loop.node, ast.For):
                     self._range(loop.node, loop.defs, found)
             self._facts[key] = found
+        return found
+
+    def conclusions(self, test: ast.expr, positive: bool) -> list[Fact]:
+        """What holds where a condition was true, or was false if not ``positive``."""
+        found: list[Fact] = []
+        self._conclude(test, positive, found, 0)
         return found
 
     def _conclude(self, test: ast.expr, positive: bool, found: list[Fact], depth: int) -> None:

@@ -1,13 +1,21 @@
 """The linter as a language server: diagnostics as one types, a rule's page on hover, fixes as quick fixes.
 
-A document is linted in a thread of its own after it has been quiet for a moment; an answer for a version that the
-editor has left behind is dropped. A rule that fails is named in the editor's log and never ends the server.
+A document is linted in a worker's thread when it has been quiet for a moment; what comes of a version that the editor
+has left behind is dropped. Everything else happens on the event loop, so that messages are never mixed up. A rule that
+fails is named in the editor's log and never ends the server.
+
+Documents come whole with each change: what is sent by ranges is counted in lines that also end at form feeds and other
+characters that end no line for Python.
 """
 
 from __future__ import annotations
 
-import threading
+import asyncio
+import re
 import traceback
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -18,157 +26,269 @@ from pygls.lsp.server import LanguageServer
 from warp_audit import __version__
 from warp_audit.audit.lint.config import Configuration
 from warp_audit.audit.lint.edits import from_json
+from warp_audit.audit.lint.known import OWN, UNUSED
 from warp_audit.audit.lint.report import Found
 from warp_audit.audit.lint.run import Linter, Options
+from warp_audit.audit.source.text import Text
 from warp_audit.diagnostic import Severity
 from warp_audit.errors import WarpAuditError
 from warp_audit.reports.findings._help import help_of
 
 QUIET = 0.25
 """Seconds without a change after which a document is linted."""
+FIX_ALL = "source.fixAll.warpAudit"
+"""The kind of the action that makes all safe fixes."""
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+\Z")
 _SEVERITIES = {
     Severity.ERROR.value: lsp.DiagnosticSeverity.Error,
     Severity.WARNING.value: lsp.DiagnosticSeverity.Warning,
     Severity.INFO.value: lsp.DiagnosticSeverity.Information,
 }
+_OWN_CODES = frozenset(rule.code for rule in OWN)
+
+
+@dataclass
+class Linted:
+    """What one version of a document holds.
+
+    Args:
+        uri: the document.
+        version: which version of it.
+        path: its file.
+        text: its text.
+        found: the findings in it.
+        fixable: those whose fixes the settings allow.
+        failures: what went wrong, a sentence each.
+    """
+
+    uri: str
+    version: int | None
+    path: str
+    text: str
+    found: list[Found] = field(default_factory=list)
+    fixable: list[Found] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    edited: dict[str, str | None] = field(default_factory=dict)
+    """Texts that actions lead to, by what the action is: editors ask at every move of the cursor."""
+
+    @property
+    def lines(self) -> list[str]:
+        """Its lines with their ends, as Python counts them."""
+        return _LINE.findall(self.text)
+
+    @property
+    def as_file(self) -> Text:
+        """The text as a file's."""
+        return Text(self.text)
 
 
 class Server(LanguageServer):
     """Documents with what was found in them."""
 
     def __init__(self) -> None:
-        super().__init__("warp-audit", __version__)
-        self.found: dict[str, tuple[int | None, list[Found]]] = {}
-        """By URI: the version that was linted, and its findings."""
-        self._timers: dict[str, threading.Timer] = {}
-        self._lock = threading.Lock()
+        super().__init__("warp-audit", __version__, lsp.TextDocumentSyncKind.Full)
+        self.linted: dict[str, Linted] = {}
+        """The last version of each open document that was linted."""
+        self._waiting: dict[str, asyncio.Task[None]] = {}
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lint")
+        self._said: set[str] = set()
+
+    # Linting
 
     def soon(self, uri: str, delay: float = QUIET) -> None:
         """Lint a document when it has been quiet for a moment."""
-        old = self._timers.pop(uri, None)
+        old = self._waiting.pop(uri, None)
         if old is not None:
             old.cancel()
-        timer = self._timers[uri] = threading.Timer(delay, self.lint, [uri])
-        timer.daemon = True
-        timer.start()
+        self._waiting[uri] = asyncio.get_running_loop().create_task(self._lint(uri, delay))
+
+    def all_soon(self) -> None:
+        """Lint all open documents: something that they depend on may have changed."""
+        for uri in self.workspace.text_documents:
+            self.soon(uri)
 
     def forget(self, uri: str) -> None:
         """Drop a document that was closed."""
-        timer = self._timers.pop(uri, None)
-        if timer is not None:
-            timer.cancel()
-        self.found.pop(uri, None)
-        self.publish(uri, None, [])
+        waiting = self._waiting.pop(uri, None)
+        if waiting is not None:
+            waiting.cancel()
+        self.linted.pop(uri, None)
+        self._publish(uri, None, [])
 
-    def lint(self, uri: str) -> None:
-        """Lint a document and publish what is found, unless it has changed meanwhile."""
-        document = self.workspace.get_text_document(uri)
-        version, text = document.version, document.source
-        try:
-            with self._lock:
-                result = linter().check_data(path_of(uri), text.encode("utf-8", "surrogatepass"))
-        except WarpAuditError as wrong:
-            self.log(str(wrong), lsp.MessageType.Error)
+    async def _lint(self, uri: str, delay: float) -> None:
+        """Lint a document and publish what is found; a change meanwhile cancels this."""
+        await asyncio.sleep(delay)
+        document = self.workspace.text_documents.get(uri)
+        if document is None:
             return
-        except Exception:
-            self.log(f"our bug, please report it:\n{traceback.format_exc()}", lsp.MessageType.Error)
-            return
-        for failure in result.failures:
-            self.log(f"our bug, please report it: {failure}", lsp.MessageType.Error)
-        if self.workspace.get_text_document(uri).version != version:
-            return
-        found = [one for one in result.weighed.found if one.diagnostic.span.file == path_of(uri)]
-        self.found[uri] = version, found
-        lines = text.splitlines()
-        self.publish(uri, version, [self.diagnostic(one, lines) for one in found])
+        asked = Linted(uri, document.version, path_of(uri), document.source)
+        linted = await asyncio.get_running_loop().run_in_executor(self._worker, lint, asked)
+        self.linted[uri] = linted
+        for failure in linted.failures:
+            self._log(failure)
+        self._publish(uri, linted.version, [self.diagnostic(one, linted.lines) for one in linted.found])
 
-    def publish(self, uri: str, version: int | None, diagnostics: list[lsp.Diagnostic]) -> None:
+    def current(self, uri: str) -> Linted | None:
+        """What was found in a document, unless it has changed since."""
+        linted, document = self.linted.get(uri), self.workspace.text_documents.get(uri)
+        return linted if linted and document and linted.version == document.version else None
+
+    def _publish(self, uri: str, version: int | None, diagnostics: list[lsp.Diagnostic]) -> None:
         self.text_document_publish_diagnostics(
             lsp.PublishDiagnosticsParams(uri=uri, version=version, diagnostics=diagnostics)
         )
 
-    def log(self, message: str, kind: lsp.MessageType) -> None:
-        self.window_log_message(lsp.LogMessageParams(type=kind, message=message))
+    def _log(self, message: str) -> None:
+        """Tell the client, once: the next keystroke would say the same again."""
+        if message not in self._said:
+            self._said.add(message)
+            self.window_log_message(lsp.LogMessageParams(type=lsp.MessageType.Error, message=message))
 
-    def diagnostic(self, found: Found, lines: list[str]) -> lsp.Diagnostic:
+    # What the protocol makes of findings
+
+    def diagnostic(self, found: Found, lines: Sequence[str]) -> lsp.Diagnostic:
         """A finding as the protocol has it."""
         one = found.diagnostic
-        message = "\n".join([one.message, *one.notes])
         return lsp.Diagnostic(
             range=self.range_of(found, lines),
-            message=message,
+            message="\n".join([one.message, *one.notes]),
             severity=_SEVERITIES[one.severity.value],
             code=one.rule,
             source="warp-audit",
+            tags=[lsp.DiagnosticTag.Unnecessary] if one.code == UNUSED.code else None,
             data={"code": one.code, "fingerprint": one.fingerprint},
         )
 
-    def range_of(self, found: Found, lines: list[str]) -> lsp.Range:
+    def range_of(self, found: Found, lines: Sequence[str]) -> lsp.Range:
+        """A finding's extent."""
         span = found.diagnostic.span
         return lsp.Range(
-            start=self.position(lines, span.line, span.column), end=self.position(lines, span.end_line, span.end_column)
+            self.position(lines, span.line - 1, span.column - 1), self.position(lines, span.end_line - 1, span.end_column - 1)
+        )  # fmt: skip
+
+    def position(self, lines: Sequence[str], line: int, column: int) -> lsp.Position:
+        """A place that counts from 0 in characters as the client counts: in its units."""
+        text = lines[line].rstrip("\r\n") if line < len(lines) else ""
+        return lsp.Position(line, self.workspace.position_codec.client_num_units(text[:column]))
+
+    def change(self, linted: Linted, after: str | None) -> lsp.WorkspaceEdit | None:
+        """The change from a document to another text, as one replacement of the lines that differ."""
+        if after is None or after == linted.text:
+            return None
+        old, new = linted.lines, _LINE.findall(after)
+        start = 0
+        while start < min(len(old), len(new)) and old[start] == new[start]:
+            start += 1
+        end = 0
+        while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
+            end += 1
+        last = len(old) - end
+        if end == 0 and old and not old[-1].endswith(("\r", "\n")):
+            stop = self.position(old, last - 1, len(old[-1]))  # there is no line after the last
+            start = min(start, last - 1)
+        else:
+            stop = lsp.Position(last, 0)
+        extent = lsp.Range(lsp.Position(start, 0), stop)
+        return lsp.WorkspaceEdit(changes={linted.uri: [lsp.TextEdit(extent, "".join(new[start : len(new) - end]))]})
+
+    async def actions(self, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+        """What can be done about the findings in a range: each one's fix, a comment that keeps it, all safe fixes."""
+        linted = self.current(params.text_document.uri)
+        if linted is None:
+            return []
+        only = [str(getattr(kind, "value", kind)) for kind in params.context.only or ()]
+        made: list[lsp.CodeAction | None] = []
+        if asked(lsp.CodeActionKind.QuickFix.value, only):
+            for one in linted.found:
+                extent = self.range_of(one, linted.lines)
+                if extent.end < params.range.start or params.range.end < extent.start:
+                    continue
+                made += [await self._fix(linted, one), await self._ignore(linted, one)]
+        if asked(FIX_ALL, only) and any(one.fix_safety == "safe" for one in linted.fixable):
+            edit = self.change(linted, await self._edited(linted, "all", fixed_all, linted))
+            made.append(edit and lsp.CodeAction(title="Make all safe fixes of warp-audit", kind=FIX_ALL, edit=edit))
+        return [action for action in made if action is not None]
+
+    async def _fix(self, linted: Linted, found: Found) -> lsp.CodeAction | None:
+        if found.fix_safety is None:
+            return None
+        edit = self.change(linted, await self._edited(linted, f"fix {id(found)}", fixed, linted, found))
+        if edit is None:
+            return None
+        title, safe = str(found.diagnostic.fix["title"]), found.fix_safety == "safe"  # type: ignore[call-overload,index]
+        return lsp.CodeAction(
+            title=title if safe else f"{title} (may change what the program does)",
+            kind=lsp.CodeActionKind.QuickFix,
+            diagnostics=[self.diagnostic(found, linted.lines)],
+            is_preferred=safe,
+            edit=edit,
         )
 
-    def position(self, lines: list[str], line: int, column: int) -> lsp.Position:
-        """A place that counts from 1 in characters as the client counts: from 0 in its units."""
-        text = lines[line - 1] if line <= len(lines) else ""
-        place = lsp.Position(line=line - 1, character=column - 1)
-        return self.workspace.position_codec.position_to_client_units([*[""] * (line - 1), text], place)
+    async def _ignore(self, linted: Linted, found: Found) -> lsp.CodeAction | None:
+        if found.diagnostic.code in _OWN_CODES:
+            return None
+        edit = self.change(linted, await self._edited(linted, f"ignore {id(found)}", ignored, linted, found))
+        return edit and lsp.CodeAction(
+            title=f"Keep this line: ignore {found.diagnostic.rule}",
+            kind=lsp.CodeActionKind.QuickFix,
+            diagnostics=[self.diagnostic(found, linted.lines)],
+            edit=edit,
+        )
+
+    async def _edited(self, linted: Linted, what: str, make: Any, *given: Any) -> str | None:
+        """What an action makes of a document, made once, in the worker's thread."""
+        if what not in linted.edited:
+            try:
+                text = await asyncio.get_running_loop().run_in_executor(self._worker, make, *given)
+            except Exception:
+                self._log(_our_bug(traceback.format_exc()))
+                text = None
+            linted.edited[what] = text
+        return linted.edited[what]
 
 
-def linter() -> Linter:
-    """A linter with the settings as they stand on disk now."""
-    return Linter(Configuration(), Options(cache=False))
+def lint(asked: Linted) -> Linted:
+    """A version of a document with what is found in it. The settings are read as they stand on disk now."""
+    try:
+        linter = _linter()
+        if linter.settings_of(asked.path).exclusion.passes_over_given(asked.path):
+            return asked
+        result = linter.check_data(asked.path, asked.text.encode("utf-8", "surrogatepass"))
+        asked.failures = [_our_bug(failure) for failure in result.failures]
+        asked.found = [one for one in result.weighed.found if one.diagnostic.span.file == asked.path]
+        asked.fixable = [one for one in asked.found if linter.may_fix(one)]
+    except WarpAuditError as wrong:
+        asked.failures = [f"{wrong}{f' ({wrong.hint})' if wrong.hint else ''}"]
+    except Exception:
+        asked.failures = [_our_bug(traceback.format_exc())]
+    return asked
 
 
-def path_of(uri: str) -> str:
-    """The path of a document; of one that has none yet, a name of its own."""
-    parsed = urlparse(uri)
-    if parsed.scheme == "file":
-        return str(Path(unquote(parsed.path)))
-    return str(Path.cwd() / f"{Path(unquote(parsed.path)).name or 'untitled'}")
+def fixed(linted: Linted, found: Found) -> str | None:
+    """A document with one finding's fix; ``None`` if it cannot be made."""
+    from warp_audit.audit.fixes import apply
+
+    applied = apply(linted.text, [from_json(found.diagnostic.fix)], in_bytes=False)
+    return applied.text if applied.made else None
 
 
-def make_server() -> Server:
-    """The server with its answers."""
-    server = Server()
+def fixed_all(linted: Linted) -> str:
+    """A document with all safe fixes that the settings allow, as ``lint --fix`` makes them."""
+    from warp_audit.audit.lint.fixing import mend
 
-    @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
-    def did_open(params: lsp.DidOpenTextDocumentParams) -> None:
-        server.soon(params.text_document.uri, 0.0)
+    return mend(_linter(), linted.path, linted.as_file, unsafe=False).after
 
-    @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
-    def did_change(params: lsp.DidChangeTextDocumentParams) -> None:
-        server.soon(params.text_document.uri)
 
-    @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
-    def did_save(params: lsp.DidSaveTextDocumentParams) -> None:
-        # What was saved may be imported by others that are open.
-        for uri in list(server.found):
-            server.soon(uri, 0.0)
+def ignored(linted: Linted, found: Found) -> str:
+    """A document with a comment that keeps a line as it is, where one can stand."""
+    from warp_audit.audit.lint.add_ignore import add_ignores
 
-    @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
-    def did_close(params: lsp.DidCloseTextDocumentParams) -> None:
-        server.forget(params.text_document.uri)
+    return add_ignores(linted.path, linted.as_file, [found], "")[0].after
 
-    @server.feature(lsp.TEXT_DOCUMENT_HOVER)
-    def hover(params: lsp.HoverParams) -> lsp.Hover | None:
-        uri = params.text_document.uri
-        lines = server.workspace.get_text_document(uri).source.splitlines()
-        for found in server.found.get(uri, (None, []))[1]:
-            extent = server.range_of(found, lines)
-            if extent.start <= params.position <= extent.end:
-                return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, page(found)), extent)
-        return None
 
-    @server.feature(
-        lsp.TEXT_DOCUMENT_CODE_ACTION,
-        lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix, lsp.CodeActionKind.SourceFixAll]),
-    )
-    def code_action(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-        return actions(server, params)
-
-    return server
+def asked(kind: str, only: Sequence[str]) -> bool:
+    """Whether the client asks for actions of a kind, by its name or by one that it lies below."""
+    return not only or any(kind == one or kind.startswith(f"{one}.") for one in only)
 
 
 def page(found: Found) -> str:
@@ -179,84 +299,71 @@ def page(found: Found) -> str:
     return help_of(known)[1]
 
 
-def actions(server: Server, params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
-    """What can be done about the findings in a range: each one's fix, a comment that keeps the line, all safe fixes."""
-    uri = params.text_document.uri
-    document = server.workspace.get_text_document(uri)
-    version, found = server.found.get(uri, (None, []))
-    if version != document.version:
-        return []
-    text, lines = document.source, document.source.splitlines()
-    made: list[lsp.CodeAction] = []
-    for one in found:
-        extent = server.range_of(one, lines)
-        if extent.end < params.range.start or params.range.end < extent.start:
-            continue
-        diagnostic = server.diagnostic(one, lines)
-        fix = one.diagnostic.fix
-        if isinstance(fix, dict):
-            safe = one.fix_safety == "safe"
-            title = str(fix["title"]) if safe else f"{fix['title']} (may change what the program does)"
-            edit = edit_of(server, uri, text, [one])
-            if edit is not None:
-                made.append(
-                    lsp.CodeAction(
-                        title=title,
-                        kind=lsp.CodeActionKind.QuickFix,
-                        diagnostics=[diagnostic],
-                        edit=edit,
-                        is_preferred=safe,
-                    )
-                )
-        made.append(
-            lsp.CodeAction(
-                title=f"Keep this line: ignore {one.diagnostic.rule}",
-                kind=lsp.CodeActionKind.QuickFix,
-                diagnostics=[diagnostic],
-                edit=ignored(server, uri, lines, one),
-            )
-        )
-    safe_ones = [one for one in found if one.fix_safety == "safe"]
-    edit = edit_of(server, uri, text, safe_ones) if safe_ones else None
-    if edit is not None:
-        made.append(lsp.CodeAction(title="Make all safe fixes", kind=lsp.CodeActionKind.SourceFixAll, edit=edit))
-    return [action for action in made if wanted(action, params.context.only)]
+def path_of(uri: str) -> str:
+    """The path of a document; of one that has none yet, a name of its own."""
+    parsed = urlparse(uri)
+    if parsed.scheme == "file":
+        return str(Path(unquote(parsed.path)))
+    return str(Path.cwd() / f"{Path(unquote(parsed.path)).name or 'untitled'}")
 
 
-def wanted(action: lsp.CodeAction, only: Any) -> bool:
-    """Whether the client asks for actions of this kind."""
-    if not only or action.kind is None:
-        return True
-    kind = getattr(action.kind, "value", action.kind)
-    asked = [str(getattr(one, "value", one)) for one in only]
-    return any(kind.startswith(one) or one.startswith(kind) for one in asked)
+def _linter() -> Linter:
+    return Linter(Configuration(), Options(cache=False))
 
 
-def edit_of(server: Server, uri: str, text: str, found: list[Found]) -> lsp.WorkspaceEdit | None:
-    """The change that the fixes of findings make, as one replacement of the lines that differ."""
-    from warp_audit.audit.fixes import apply
-
-    applied = apply(text, [from_json(one.diagnostic.fix) for one in found], in_bytes=False)
-    if not applied.made:
-        return None
-    old, new = text.splitlines(keepends=True), applied.text.splitlines(keepends=True)
-    start = 0
-    while start < min(len(old), len(new)) and old[start] == new[start]:
-        start += 1
-    end = 0
-    while end < min(len(old), len(new)) - start and old[-1 - end] == new[-1 - end]:
-        end += 1
-    extent = lsp.Range(lsp.Position(start, 0), lsp.Position(len(old) - end, 0))
-    replacement = "".join(new[start : len(new) - end])
-    return lsp.WorkspaceEdit(changes={uri: [lsp.TextEdit(extent, replacement)]})
+def _our_bug(said: str) -> str:
+    return f"our bug, please report it: {said}"
 
 
-def ignored(server: Server, uri: str, lines: list[str], found: Found) -> lsp.WorkspaceEdit:
-    """The comment that keeps a line as it is."""
-    line = found.anchors[-1] if found.anchors else found.diagnostic.span.line
-    place = server.position(lines, line, len(lines[line - 1]) + 1)
-    comment = f"  # warp-audit: ignore[{found.diagnostic.rule}]"
-    return lsp.WorkspaceEdit(changes={uri: [lsp.TextEdit(lsp.Range(place, place), comment)]})
+def make_server() -> Server:
+    """The server with its answers."""
+    server = Server()
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
+    async def did_open(params: lsp.DidOpenTextDocumentParams) -> None:
+        server.soon(params.text_document.uri, 0.0)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
+    async def did_change(params: lsp.DidChangeTextDocumentParams) -> None:
+        server.soon(params.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_SAVE)
+    async def did_save(params: lsp.DidSaveTextDocumentParams) -> None:
+        server.all_soon()  # what was saved may be imported by others that are open
+
+    @server.feature(lsp.WORKSPACE_DID_CHANGE_WATCHED_FILES)
+    async def files_changed(params: lsp.DidChangeWatchedFilesParams) -> None:
+        server.all_soon()
+
+    @server.feature(lsp.WORKSPACE_DID_CHANGE_CONFIGURATION)
+    async def settings_changed(params: lsp.DidChangeConfigurationParams) -> None:
+        server.all_soon()
+
+    @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
+    async def did_close(params: lsp.DidCloseTextDocumentParams) -> None:
+        server.forget(params.text_document.uri)
+
+    @server.feature(lsp.TEXT_DOCUMENT_HOVER)
+    async def hover(params: lsp.HoverParams) -> lsp.Hover | None:
+        linted = server.current(params.text_document.uri)
+        shown: dict[str, lsp.Range] = {}
+        for found in linted.found if linted else ():
+            extent = server.range_of(found, linted.lines if linted else ())
+            if extent.start <= params.position <= extent.end:
+                shown.setdefault(page(found), extent)
+        if not shown:
+            return None
+        text = "\n\n---\n\n".join(shown)
+        return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, text), next(iter(shown.values())))
+
+    @server.feature(
+        lsp.TEXT_DOCUMENT_CODE_ACTION,
+        lsp.CodeActionOptions(code_action_kinds=[lsp.CodeActionKind.QuickFix, FIX_ALL]),
+    )
+    async def code_action(params: lsp.CodeActionParams) -> list[lsp.CodeAction]:
+        return await server.actions(params)
+
+    return server
 
 
 def serve() -> None:
