@@ -73,6 +73,8 @@ class Rule:
     """The Warp version that mended it: the rule speaks only if the project supports an older one."""
     fix_safety: ClassVar[Safety | None] = None
     """The tier of its fixes, if it has any."""
+    words: ClassVar[tuple[str, ...]] = ()
+    """It runs only on files whose text has one of these; on all if empty."""
     calls: ClassVar[frozenset[str]] = frozenset()
     """For ``host``: it runs only for functions that call something whose name ends in one of these; all if empty."""
     GOOD: ClassVar[tuple[str, ...]]

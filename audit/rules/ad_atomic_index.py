@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.autodiff import differentiated_functions
 from warp_audit.audit.source.gradients import Gradients, accesses_of_floats, has_custom_gradient, index_sources
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class AdAtomicIndex(Rule):
 def _claimed(function: DeviceFunction, access: Access) -> bool:
     parts: list[ast.AST] = list(access.indices)
     parts += [one.value for one in index_sources(function, access.indices) if one.value is not None]
-    return any(isinstance(node, ast.Call) and _claims(function, node) for part in parts for node in ast.walk(part))
+    return any(isinstance(node, ast.Call) and _claims(function, node) for part in parts for node in walk(part))
 
 
 def _claims(function: DeviceFunction, call: ast.Call) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.edits import Replace
 from warp_audit.audit.rule import Finding, Place, Rule, Safety
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class AdFuncGradAssign(Rule):
     severity = Severity.ERROR
     confidence = Confidence.HIGH
     fix_safety = Safety.SAFE
+    words = ("adj",)
     BAD = (
         """
         @wp.func
@@ -71,7 +73,7 @@ class AdFuncGradAssign(Rule):
             if not isinstance(statement, ast.Assign) or len(statement.targets) != 1:
                 continue
             target = statement.targets[0]
-            if not _is_adjoint(function, target) or any(_is_adjoint(function, n) for n in ast.walk(statement.value)):
+            if not _is_adjoint(function, target) or any(_is_adjoint(function, n) for n in walk(statement.value)):
                 continue
             code = f"{ast.unparse(target)} += {ast.unparse(statement.value)}"
             yield self.at(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.tapes import recordings, written_roots
+from warp_audit.audit.source.walk import children
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -116,5 +117,5 @@ def _source(function: HostFunction, call: HostCall) -> ast.expr | None:
                 seen.add(id(definition))
                 if definition.value is not None:
                     stack.append(definition.value)
-        stack.extend(ast.iter_child_nodes(node))
+        stack.extend(children(node))
     return None

@@ -30,6 +30,7 @@ class AdStructFlagLate(Rule):
     code = "WPA402"
     severity = Severity.WARNING
     confidence = Confidence.HIGH
+    words = ("grad",)
     BAD = (
         """
         @wp.struct

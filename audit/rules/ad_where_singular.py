@@ -10,6 +10,7 @@ from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.autodiff import differentiated_functions
 from warp_audit.audit.source.builtin_facts import SINGULAR
 from warp_audit.audit.source.gradients import Gradients
+from warp_audit.audit.source.walk import children
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def _parts(function: DeviceFunction, operand: ast.expr) -> Iterator[ast.expr]:
             continue
         if isinstance(node, ast.expr):
             yield node
-        stack.extend(ast.iter_child_nodes(node))
+        stack.extend(children(node))
 
 
 def _risk(function: DeviceFunction, node: ast.expr) -> tuple[str, ast.expr] | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.captures import allocates, conditional_bodies, host, knows_capture
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class AllocInConditionalBody(Rule):
     severity = Severity.WARNING
     confidence = Confidence.HIGH
     references = ("NVIDIA/warp#866",)
+    words = ("apture",)
     BAD = (
         """
         @wp.kernel
@@ -96,7 +97,7 @@ class AllocInConditionalBody(Rule):
 def _depends_on_caller(function: HostFunction, call: HostCall) -> bool:
     """Whether a condition on a parameter decides: ``if scratch is None`` asks what the body's caller gave."""
     for guard in call.site.guards:
-        for part in ast.walk(guard.test):
+        for part in walk(guard.test):
             definition = function.flow.uses.get(part)
             if definition is not None and definition.name != "self":
                 if any(one.kind == "parameter" for one in definition.origins()):

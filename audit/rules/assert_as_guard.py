@@ -7,19 +7,19 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
-from warp_audit.audit.source.bounds import indices
+from warp_audit.audit.source.bounds import clamped, guards_on, indices, protects
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
-    from warp_audit.audit.source.device import DeviceFunction
-    from warp_audit.audit.source.symbolic import Atom
+    from warp_audit.audit.source.device import Access, DeviceFunction
+    from warp_audit.audit.source.symbolic import Fact
 
 
 class AssertAsGuard(Rule):
     """An ``assert`` in a kernel is all that keeps an index in bounds.
 
-    What it finds: an ``assert`` that compares a value, not a thread coordinate, with the length of an array that it
-    then indexes, where no test does the same.
+    What it finds: an ``assert`` that bounds a value from above, or keeps it from being negative, where the value then
+    indexes an array and no test bounds it.
 
     Why it matters: asserts are compiled only in debug mode. In a release build nothing guards the access.
 
@@ -29,19 +29,28 @@ class AssertAsGuard(Rule):
     code = "WPA204"
     severity = Severity.WARNING
     confidence = Confidence.HIGH
+    words = ("assert",)
     BAD = (
         """
         @wp.func
         def put(a: wp.array(dtype=int), k: int, v: int):
             assert k >= 0 and k < len(a), "full"  # error: WPA204
             a[k] = v
+
+        @wp.kernel
+        def climb(up: wp.array(dtype=int), x: wp.array(dtype=float), room: int):
+            i = wp.tid()
+            assert i < room  # error: WPA204
+            p = up[i]
+            assert p != -1  # error: WPA204
+            x[p] = 1.0
         """,
     )
     GOOD = (
         """
         @wp.func
         def put(a: wp.array(dtype=int), k: int, v: int):
-            assert v > 0
+            assert v > 0 and len(a) > 0
             if k < len(a):
                 assert k < len(a)
                 a[k] = v
@@ -52,31 +61,26 @@ class AssertAsGuard(Rule):
         asserts = [statement for statement in function.flow.steps if isinstance(statement, ast.Assert)]
         for statement in asserts:
             site = function.flow.steps[statement]
-            tested = _tested(function, statement.test)
-            if not tested:
-                continue
-            for access in function.accesses:
-                if access.site.order <= site.order:
-                    continue
-                form = next((f for _, _, f in indices(function, access) if set(f.atoms) & tested), None)
-                if form is not None and not function.symbols.upper_bounds(form, access.site):
+            facts = function.symbols.conclusions(statement.test, True)
+            for access in function.accesses if facts else ():
+                if access.site.order > site.order and _only_asserted(function, access, facts):
                     yield self.at(
                         function,
                         statement,
                         f"this assert guards the index of '{access.root}' in line {access.node.lineno}, but "
-                        "asserts are left out of "
-                        "release builds",
+                        "asserts are left out of release builds",
                         "test it and return",
                     )
                     break
 
 
-def _tested(function: DeviceFunction, test: ast.expr) -> set[Atom]:
-    """The values that an assert keeps below a length."""
-    found: set[Atom] = set()
-    for part in ast.walk(test):
-        if isinstance(part, ast.Compare):
-            atoms = {atom for side in (part.left, *part.comparators) for atom in function.symbols.form(side).atoms}
-            if any(atom[0] in ("shape", "size") for atom in atoms):
-                found |= {atom for atom in atoms if atom[0] not in ("shape", "size", "tid")}
-    return found
+def _only_asserted(function: DeviceFunction, access: Access, facts: list[Fact]) -> bool:
+    """Whether asserted facts keep an index in bounds, and no condition does."""
+    for _, _, form in indices(function, access):
+        if form.is_constant or clamped(form) or not protects(facts, form):
+            continue
+        if not protects(function.symbols.facts(access.site), form) and not guards_on(
+            function, access.site, set(form.atoms)
+        ):
+            return True
+    return False

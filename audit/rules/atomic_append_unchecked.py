@@ -32,6 +32,7 @@ class AtomicAppendUnchecked(Rule):
     confidence = Confidence.HIGH
     references = ("newton-physics/newton#1375",)
     opt_in = True
+    words = ("atomic_add",)
     BAD = (
         """
         @wp.func
@@ -50,6 +51,18 @@ class AtomicAppendUnchecked(Rule):
             i = wp.tid()
             if x[i] > 0.0:
                 out.items[wp.atomic_add(out.count, 0, 1)] = i  # error: WPA209
+
+        @wp.func
+        def reserve(count: wp.array(dtype=int)):
+            return wp.atomic_add(count, 0, 1)
+
+        @wp.kernel
+        def rows(x: wp.array2d(dtype=float), n: wp.array(dtype=int), a: wp.array2d(dtype=int), b: wp.array(dtype=int)):
+            w, i = wp.tid()
+            k = wp.atomic_add(n, w, 1)
+            a[w, k] = i  # error: WPA209
+            j = reserve(n)
+            b[2 * j] = i  # error: WPA209
         """,
     )
     GOOD = (
@@ -72,16 +85,23 @@ class AtomicAppendUnchecked(Rule):
     )
 
     def device(self, function: DeviceFunction) -> Iterator[Finding]:
+        counters = _counters(function)
+        if not counters:
+            return
         reported: set[ast.stmt] = set()
         for access in function.accesses:
             if not (access.writes or access.atomic) or access.site.statement in reported:
                 continue
-            for axis, index, form in indices(function, access):
+            values = [form for _, _, form in indices(function, access)]
+            for axis, (index, form) in enumerate(zip(access.indices, values, strict=True)):
                 if len(form.terms) != 1 or form.constant < 0:
                     continue
                 ((atom, coefficient),) = form.terms
-                if coefficient != 1 or atom[0] != "call" or atom[1] != "atomic_add" or not _is_shared(atom):
+                if coefficient < 1 or atom not in counters:
                     continue
+                row = counters[atom]
+                if not all(part.is_constant or part in values[:axis] for part in row):
+                    continue  # a counter of its own for each bin: where the bins start, their sizes are known
                 if guards_on(function, access.site, {atom}) or function.symbols.upper_bounds(form, access.site):
                     continue
                 reported.add(access.site.statement)
@@ -94,7 +114,31 @@ class AtomicAppendUnchecked(Rule):
                 break
 
 
-def _is_shared(atom: Atom) -> bool:
-    """Whether the counter is one for all threads: its index is constant."""
-    indices_and_value = [part for part in atom[3:] if isinstance(part, Form)]
-    return all(part.is_constant for part in indices_and_value[:-1]) and len(indices_and_value) >= 2
+def _counters(function: DeviceFunction) -> dict[Atom, list[Form]]:
+    """The slots that the function reserves, each with the indices of its counter."""
+    found: dict[Atom, list[Form]] = {}
+    for call, _ in function.calls():
+        name = function.builtin(call)
+        if name == "atomic_add" or (name is None and _reserves(function, call)):
+            atom = function.symbols.form(call).single()
+            if atom is not None:
+                places = [argument for argument in call.args[1:-1] if not isinstance(argument, ast.Starred)]
+                places += [word.value for word in call.keywords if word.arg in _PLACES]
+                rows = [function.symbols.form(place) for place in places] if name else []
+                found[atom] = rows
+    return found
+
+
+_PLACES = ("i", "j", "k", "l")
+
+
+def _reserves(function: DeviceFunction, call: ast.Call) -> bool:
+    """Whether a func only gives back what ``wp.atomic_add`` of one counter for all gave it."""
+    callee = function.callee(call)
+    if callee is None or callee.kind != "func" or len(callee.node.body) > 3:
+        return False
+    last = callee.node.body[-1]
+    atom = callee.symbols.form(last.value).single() if isinstance(last, ast.Return) and last.value else None
+    if atom is None or atom[0] != "call" or atom[1] != "atomic_add":
+        return False
+    return all(part.is_constant for part in [part for part in atom[3:] if isinstance(part, Form)][:-1])

@@ -35,6 +35,7 @@ class CaptureMissingDevice(Rule):
     confidence = Confidence.MEDIUM
     references = ("newton-physics/newton#329",)
     fix_safety = Safety.UNSAFE
+    words = ("apture",)
     BAD = (
         """
         @wp.kernel

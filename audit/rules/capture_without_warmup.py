@@ -39,6 +39,7 @@ class CaptureWithoutWarmup(Rule):
     references = ("newton-physics/newton#357",)
     opt_in = True
     fix_safety = Safety.SAFE
+    words = ("apture",)
     BAD = (
         """
         @wp.kernel

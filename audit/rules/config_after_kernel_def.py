@@ -41,6 +41,7 @@ class ConfigAfterKernelDef(Rule):
     confidence = Confidence.HIGH
     references = ("https://github.com/newton-physics/newton/commit/e37f0d955",)
     fix_safety = Safety.UNSAFE
+    words = ("config",)
     BAD = (
         """
         @wp.func

@@ -10,7 +10,9 @@ from warp_audit.audit.rule import Finding, Rule
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
-    from warp_audit.audit.source.device import DeviceFunction
+    from warp_audit.audit.source.device import Access, DeviceFunction
+    from warp_audit.audit.source.flow import Site
+    from warp_audit.audit.source.symbolic import Atom
 
 
 class CounterGuardFromOwnWrite(Rule):
@@ -29,6 +31,7 @@ class CounterGuardFromOwnWrite(Rule):
     severity = Severity.WARNING
     confidence = Confidence.MEDIUM
     references = ("NVIDIA/warp#1817",)
+    words = ("atomic_add",)
     BAD = (
         """
         @wp.kernel
@@ -40,6 +43,14 @@ class CounterGuardFromOwnWrite(Rule):
             k = wp.atomic_add(n, 0, 1)  # error: WPA218
             if k < out.shape[0]:
                 out[k] = i
+
+        @wp.func
+        def pick_near(v: wp.array[wp.vec2], n: wp.array[int], out: wp.array[int], i: int):
+            v[i] = wp.normalize(v[i])
+            if v[i][0] < 0.1:
+                k = wp.atomic_add(n, 0, 1)  # error: WPA218
+                if k < out.shape[0]:
+                    out[k] = i
         """,
     )
     GOOD = (
@@ -59,22 +70,20 @@ class CounterGuardFromOwnWrite(Rule):
     )
 
     def device(self, function: DeviceFunction) -> Iterator[Finding]:
-        written = [access for access in function.accesses if access.writes]
-        if not written:
-            return
+        changed: list[Access] | None = None
         for call, site in function.calls():
             if function.builtin(call) != "atomic_add" or isinstance(site.statement, ast.Expr) or not site.guards:
                 continue
-            tested = {
-                atom
-                for guard in site.guards
-                for atom in function.symbols.form(guard.test).all_atoms()
-                if atom[0] == "load"
-            }
-            for access in written:
+            if changed is None:
+                changed = [access for access in function.accesses if access.writes or access.what == "augment"]
+            tested = _tested(function, site) if changed else set()
+            order = max(guard.site.order for guard in site.guards)
+            for access in changed if tested else ():
                 place = ("load", access.root, *(function.symbols.form(index) for index in access.indices))
-                guard_order = max(guard.site.order for guard in site.guards)
-                if place in tested and access.site.order < guard_order:
+                # A loop's condition is tested again behind what its body writes.
+                again = any(guard.loop and guard.site.statement is loop.node for guard in site.guards
+                            for loop in access.site.loops)  # fmt: skip
+                if (access.site.order < order or again) and any(atom[: len(place)] == place for atom in tested):
                     yield self.at(
                         function,
                         call,
@@ -83,3 +92,10 @@ class CounterGuardFromOwnWrite(Rule):
                         "test the value itself: a deterministic run counts before it writes",
                     )
                     break
+
+
+def _tested(function: DeviceFunction, site: Site) -> set[Atom]:
+    """The elements of arrays that the conditions at a site look at."""
+    return {
+        atom for guard in site.guards for atom in function.symbols.form(guard.test).all_atoms() if atom[0] == "load"
+    }

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.edits import Place, Replace
 from warp_audit.audit.rule import Finding, Rule, Safety
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ class FastMathWithDeterminism(Rule):
     confidence = Confidence.MEDIUM
     references = ("https://docs.nvidia.com/cuda/cuda-c-programming-guide/index.html#intrinsic-functions",)
     fix_safety = Safety.UNSAFE
+    words = ("fast_math",)
     BAD = (
         """
         wp.config.deterministic = wp.DeterministicMode.GPU_TO_GPU
@@ -125,7 +128,7 @@ class FastMathWithDeterminism(Rule):
     )
 
     def module(self, module: Module) -> Iterator[Finding]:
-        if "fast_math" not in module.text:
+        if not _TURNED_ON.search(module.text):
             return
         for switch, value in _switches(module):
             reason = _beside(switch, module) or _asked(module) or _compared(module)
@@ -135,6 +138,9 @@ class FastMathWithDeterminism(Rule):
                     "approximations give other bits on other devices: leave it off, or compare with a tolerance",
                     fix=self.mend("Turn fast_math off", Replace(Place.of(value), "False")),
                 )  # fmt: skip
+
+
+_TURNED_ON = re.compile(r"""\bfast_math["']?\]?\s*[:=]\s*True""")
 
 
 def _options(node: ast.AST) -> list[tuple[str, ast.expr]]:
@@ -149,7 +155,7 @@ def _options(node: ast.AST) -> list[tuple[str, ast.expr]]:
 
 def _switches(module: Module) -> Iterator[tuple[ast.AST, ast.expr]]:
     """The options of the file that turn fast math on, each with its ``True``."""
-    for node in ast.walk(module.tree):
+    for node in walk(module.tree):
         for name, value in _options(node):
             if name == "fast_math" and _is_true(value):
                 yield node, value

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.bounds import clamped, guards_on, indices
 from warp_audit.audit.source.types import Scalar
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -21,8 +22,8 @@ _CASTS = ("int", "int32", "int64", "uint32", "int16", "uint64")
 class FloatDerivedIndex(Rule):
     """An index is cast from a float without a clamp or a test.
 
-    What it finds: an index that is ``int(…)`` of a float which was read or passed in, where neither the float nor
-    the integer is clamped or compared.
+    What it finds: an index that is ``int(…)`` of a float computed from what was read or passed in, where neither the
+    float nor the integer is clamped or compared.
 
     Why it matters: a NaN becomes the smallest integer, and a position outside of the grid an index outside of the
     array. Warp reads or writes there, silently.
@@ -34,7 +35,7 @@ class FloatDerivedIndex(Rule):
     severity = Severity.WARNING
     confidence = Confidence.MEDIUM
     references = ("google-deepmind/mujoco_warp#510",)
-    opt_in = True
+    words = ("int(", "int16(", "int32(", "int64(")
     BAD = (
         """
         @wp.func
@@ -42,6 +43,8 @@ class FloatDerivedIndex(Rule):
             x = wp.int32(wp.floor(p[0] * scale))
             y = int(p[1] * scale)
             h[y, x] = 1  # error: WPA211
+            cell = wp.vec2i(int(p[0] / scale), int(p[1] / scale))
+            h[cell[0], cell[1]] = 2  # error: WPA211
         """,
     )
     GOOD = (
@@ -56,6 +59,7 @@ class FloatDerivedIndex(Rule):
             z = wp.min(int(p[1]), h.shape[0] - 1)
             h[wp.max(z, 0)] = 3
             h[int(float(k) * 0.5)] = 4
+            h[int(p[0])] = 5
         """,
     )
 
@@ -72,6 +76,8 @@ class FloatDerivedIndex(Rule):
             for _, index, form in indices(function, access):
                 cast = _cast(function, index, 0)
                 if cast is None or clamped(form) or not _is_data(function, cast.args[0]):
+                    continue
+                if _is_kept_whole(function, cast.args[0]):
                     continue
                 if guards_on(function, access.site, set(form.atoms)) or _compared(function, access, form):
                     continue
@@ -102,6 +108,9 @@ def _cast(function: DeviceFunction, node: ast.expr, depth: int) -> ast.Call | No
         return _cast(function, definition.value, depth + 1)
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Sub, ast.Mult)):
         return _cast(function, node.left, depth + 1) or _cast(function, node.right, depth + 1)
+    if isinstance(node, ast.Subscript):
+        component = _component(function, node)
+        return _cast(function, component, depth + 1) if component is not None else None
     if not isinstance(node, ast.Call) or function.builtin(node) not in _CASTS or len(node.args) != 1:
         return None
     type = function.type_of(node.args[0])
@@ -110,13 +119,38 @@ def _cast(function: DeviceFunction, node: ast.expr, depth: int) -> ast.Call | No
     return _cast(function, node.args[0], depth + 1)
 
 
+def _component(function: DeviceFunction, node: ast.Subscript) -> ast.expr | None:
+    """What a component of a vector is, where the vector was put together right before."""
+    place, base = function.constant(node.slice), node.value
+    if isinstance(base, ast.Name):
+        definition = function.flow.uses.get(base)
+        if definition is None or definition.kind != "assign" or definition.index is not None or not definition.value:
+            return None
+        base = definition.value
+    name = function.builtin(base) if isinstance(base, ast.Call) else None
+    if name is None or not name.startswith("vec") or not isinstance(place, int):
+        return None
+    assert isinstance(base, ast.Call)
+    return base.args[place] if 0 <= place < len(base.args) and len(base.args) > 1 else None
+
+
+def _is_kept_whole(function: DeviceFunction, node: ast.expr, depth: int = 0) -> bool:
+    """Whether a float is an element or argument as it is: a whole number that is only stored as a float."""
+    if isinstance(node, ast.Name) and depth < 4:
+        definition = function.flow.uses.get(node)
+        if definition is None or definition.kind != "assign" or definition.index is not None or not definition.value:
+            return True
+        return _is_kept_whole(function, definition.value, depth + 1)
+    return isinstance(node, (ast.Subscript, ast.Attribute))
+
+
 def _is_data(function: DeviceFunction, node: ast.expr) -> bool:
     """Whether a float is read or passed in, not made of coordinates, counts and random numbers."""
     atoms = function.symbols.form(node).all_atoms()
     if any(atom[0] == "call" and str(atom[1]).startswith(("rand", "sample", "poisson")) for atom in atoms):
         return False
     floats = False
-    for part in ast.walk(node):
+    for part in walk(node):
         if isinstance(part, (ast.Name, ast.Subscript, ast.Attribute)) and part in function.flow.sites:
             type = function.type_of(part)
             if isinstance(type, Scalar) and type.is_float:

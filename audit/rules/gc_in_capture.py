@@ -39,6 +39,7 @@ class GcInCapture(Rule):
     confidence = Confidence.MEDIUM
     references = ("NVIDIA/warp#1714",)
     fix_safety = Safety.UNSAFE
+    words = ("apture",)
     BAD = (
         """
         import gc

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.bounds import called_indices, indices, protects
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ def _guarded(function: DeviceFunction, test: ast.BoolOp, nodes: dict[ast.expr, A
     """The access in one part of a condition that an earlier part keeps in bounds."""
     facts: list[Fact] = []
     for value in test.values:
-        for part in ast.walk(value) if facts else ():
+        for part in walk(value) if facts else ():
             for form in _indices(function, part, nodes):
                 if protects(facts, form):
                     assert isinstance(part, ast.expr)

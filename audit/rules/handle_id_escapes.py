@@ -29,6 +29,7 @@ class HandleIdEscapes(Rule):
     severity = Severity.ERROR
     confidence = Confidence.HIGH
     references = ("newton-physics/newton#3637",)
+    words = (".id",)
     BAD = (
         """
         def collider_id(points, indices):

@@ -33,6 +33,7 @@ class HandleLocalToAsyncLaunch(Rule):
     severity = Severity.WARNING
     confidence = Confidence.MEDIUM
     references = ("newton-physics/newton#1792",)
+    words = (".id",)
     BAD = (
         """
         @wp.kernel

@@ -10,6 +10,7 @@ from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source import reach
 from warp_audit.audit.source.flow import Def
 from warp_audit.audit.source.handles import handles
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class HashgridNotBuilt(Rule):
     severity = Severity.WARNING
     confidence = Confidence.HIGH
     references = ("newton-physics/newton#3467",)
+    words = ("HashGrid",)
     BAD = (
         """
         @wp.kernel
@@ -143,7 +145,7 @@ class HashgridNotBuilt(Rule):
         for name, values in reach.attributes_of(owner).items():
             if not values or not all(_is_grid(value, where) for value, where in values):
                 continue
-            attributes = [node for node in ast.walk(module.tree) if isinstance(node, ast.Attribute)]
+            attributes = [node for node in walk(module.tree) if isinstance(node, ast.Attribute)]
             uses = [node for node in attributes if node.attr == name]
             ids = {id(node.value) for node in attributes if node.attr == "id"}
             if any(isinstance(node.ctx, ast.Load) and id(node) not in ids for node in uses):
@@ -153,7 +155,7 @@ class HashgridNotBuilt(Rule):
                 if launch.function.class_scope is not owner:
                     continue
                 given = [launch.function.value_of(one) for one in (*(launch.inputs or []), *(launch.outputs or []))]
-                if any(id(part) in wanted for argument in given for part in ast.walk(argument)):
+                if any(id(part) in wanted for argument in given for part in walk(argument)):
                     yield self.at(
                         module, launch.node, f"the hash grid '{name}' is queried but never built in this file",
                         f"call self.{name}.build(points, radius) before the launch",

@@ -11,6 +11,7 @@ from warp_audit.audit.source import reach
 from warp_audit.audit.source.captures import Capture, calls_from, capture_of, captures, host, knows_capture, recorded
 from warp_audit.audit.source.scopes import dotted
 from warp_audit.audit.source.types import Array, StructType
+from warp_audit.audit.source.walk import children, walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class HostStateInCapturedLaunch(Rule):
     severity = Severity.ERROR
     confidence = Confidence.HIGH
     references = ("newton-physics/newton#2693",)
+    words = ("apture",)
     BAD = (
         """
         @wp.kernel
@@ -201,7 +203,7 @@ def _changing(node: ast.expr, function: HostFunction, where: Capture | Recorded,
     elif isinstance(node, ast.Name):
         return _changing_name(node, function, where, depth)
     elif isinstance(node, (ast.BinOp, ast.UnaryOp, ast.Tuple, ast.List, ast.IfExp, ast.Compare, ast.BoolOp)):
-        parts = [child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)]
+        parts = [child for child in children(node) if isinstance(child, ast.expr)]
     else:
         return None
     return next((found for part in parts if (found := _changing(part, function, where, depth + 1))), None)
@@ -254,7 +256,7 @@ def _is_next(definition: Def, path: str, function: HostFunction) -> bool:
         return True
     value = function.value_of(definition.value) if definition.value is not None else None
     return value is not None and any(
-        isinstance(part, (ast.Name, ast.Attribute)) and dotted(part) == path for part in ast.walk(value)
+        isinstance(part, (ast.Name, ast.Attribute)) and dotted(part) == path for part in walk(value)
     ) and not isinstance(value, (ast.Name, ast.Attribute, ast.Call))  # fmt: skip
 
 

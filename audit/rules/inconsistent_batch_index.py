@@ -11,7 +11,7 @@ from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import Access, DeviceFunction
-    from warp_audit.audit.source.symbolic import Form
+    from warp_audit.audit.source.symbolic import Atom, Form
 
 
 class InconsistentBatchIndex(Rule):
@@ -37,6 +37,15 @@ class InconsistentBatchIndex(Rule):
             w, s = wp.tid()
             k = w * count + s
             out[w, s] = shape_body[k] + shape_flags[s]  # error: WPA216
+
+        @wp.func
+        def scaled(geom_type: wp.array[int], geom_size: wp.array[int], start: wp.array[int], w: int, g: int):
+            return geom_type[start[w] + g] * geom_size[g]  # error: WPA216
+
+        @wp.kernel
+        def unrolled(dof_gain: wp.array[float], dof_rest: wp.array[float], q: wp.array[float], n: int):
+            t = wp.tid()
+            q[t] = dof_gain[t] * dof_rest[t % n]  # error: WPA216
         """,
     )
     GOOD = (
@@ -49,43 +58,64 @@ class InconsistentBatchIndex(Rule):
         """,
     )
 
-    def kernel(self, kernel: DeviceFunction) -> Iterator[Finding]:
-        if (kernel.tid_arity or 0) < 2:
-            return
-        flat: dict[str, Access] = {}
-        local: dict[str, tuple[Access, ast.expr]] = {}
-        both: set[str] = set()
-        for access in kernel.accesses:
+    def device(self, function: DeviceFunction) -> Iterator[Finding]:
+        single: list[tuple[Access, Atom]] = []
+        flat: list[tuple[Access, Atom]] = []
+        for access in function.accesses:
             if len(access.indices) != 1:
                 continue
-            form = kernel.symbols.form(access.indices[0])
+            form = function.symbols.form(access.indices[0])
             atom = form.single()
-            if atom is not None and atom[0] == "tid" and atom[1] > 0:
-                local.setdefault(access.root, (access, access.indices[0]))
-            elif _is_flat(form):
-                flat.setdefault(access.root, access)
-        both = flat.keys() & local.keys()
-        for name, (access, index) in local.items():
-            family = name.rpartition(".")[2].partition("_")[0]
-            if name in both or "_" not in name.rpartition(".")[2] or len(family) < 3:
+            if atom is not None and atom[0] in ("tid", "parameter", "mod"):
+                single.append((access, atom))
+            elif atom is None:
+                flat += [(access, local) for local in _locals(form)]
+        # `t` itself is the number over all worlds where `t % n` is the one inside the world.
+        wholes = {atom[1].single() for _, atom in single if atom[0] == "mod"}
+        flat += [(access, atom) for access, atom in single if atom in wholes]
+        if flat and single:
+            yield from self._compare(function, single, flat)
+
+    def _compare(
+        self, function: DeviceFunction, single: list[tuple[Access, Atom]], flat: list[tuple[Access, Atom]]
+    ) -> Iterator[Finding]:
+        everywhere = {access.root for access, _ in flat}
+        reported: set[str] = set()
+        for access, atom in single:
+            name, family = access.root, _family(access.root)
+            if family is None or name in everywhere or name in reported or not access.reads:
                 continue
-            sibling = next((other for other in flat if other.rpartition(".")[2].partition("_")[0] == family), None)
-            if sibling is not None and access.reads:
-                yield self.at(
-                    kernel,
-                    access.node,
-                    f"'{name}' is indexed by '{ast.unparse(index)}' inside the world, its sibling '{sibling}' "
-                    "by the number over all worlds",
-                    f"'{sibling}' is read in line {flat[sibling].node.lineno}",
-                )
+            whole = atom[1].single() if atom[0] == "mod" else atom
+            sibling = next(
+                (one for one, local in flat if local == whole and one is not access and _family(one.root) == family),
+                None,
+            )
+            if sibling is None:
+                continue
+            reported.add(name)
+            yield self.at(
+                function,
+                access.node,
+                f"'{name}' is indexed by '{ast.unparse(access.indices[0])}' inside the world, its sibling "
+                f"'{sibling.root}' by the number over all worlds",
+                f"'{sibling.root}' is accessed in line {sibling.node.lineno}",
+            )
 
 
-def _is_flat(form: Form) -> bool:
-    """``count * world + j``."""
-    plain = any(atom[0] == "tid" and coefficient == 1 for atom, coefficient in form.terms)
-    scaled = any(
-        (atom[0] == "mul" and any((part.single() or ("",))[0] == "tid" for part in atom[2:]))
-        or (atom[0] == "tid" and coefficient > 1)
-        for atom, coefficient in form.terms
-    )
-    return plain and scaled
+def _family(root: str) -> str | None:
+    """The first word of an array's name: ``joint`` of ``joint_type``."""
+    name = root.rpartition(".")[2]
+    first = name.partition("_")[0]
+    return first if "_" in name and len(first) >= 3 else None
+
+
+def _locals(form: Form) -> list[Atom]:
+    """The ``j`` of ``count * world + j`` and of ``start[world] + j``."""
+    if form.constant or len(form.terms) != 2:
+        return []
+    found = []
+    for (atom, coefficient), (other, scale) in (tuple(form.terms), tuple(form.terms)[::-1]):
+        scaled = (other[0] == "tid" and scale > 1) or (other[0] in ("mul", "load") and scale == 1)
+        if scaled and atom[0] in ("tid", "parameter") and coefficient == 1:
+            found.append(atom)
+    return found

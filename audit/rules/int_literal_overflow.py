@@ -12,6 +12,7 @@ from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.constants import constant
 from warp_audit.audit.source.literals import is_literal_variable, settled, whole_number
 from warp_audit.audit.source.types import INT32, Scalar
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -88,11 +89,11 @@ class IntLiteralOverflow(Rule):
             if name in ("int64", "uint64"):
                 widened.update(call.args)
             if any(keyword.arg == "dtype" for keyword in call.keywords):
-                done.update(ast.walk(call))
+                done.update(walk(call))
             if len(call.args) == 1 and not call.keywords and name is not None:
                 if name in ("int64", "uint64", "static", "float64", "float32", "float", "constant") or name == "long":
                     if name == "static" or is_literal_variable(function, call.args[0]):
-                        done.update(ast.walk(call))
+                        done.update(walk(call))
                         done.add(settled(function, call.args[0]))
                 elif name in _CASTS:
                     yield from self._cast(function, call, name, done)
@@ -105,7 +106,7 @@ class IntLiteralOverflow(Rule):
         value = function.constant(call.args[0])
         if not isinstance(value, int) or isinstance(value, bool):
             return
-        done.update(ast.walk(call))
+        done.update(walk(call))
         kind = INT32 if name == "int" else Scalar(name)
         if not _fits(value, kind):
             yield self.at(function, call, f"{value} does not fit {kind}, and is cut to its {kind.bits} bits")
@@ -116,7 +117,7 @@ class IntLiteralOverflow(Rule):
         kind, distance = function.type_of(node.left), whole_number(function, node.right)
         if not isinstance(kind, Scalar) or not kind.is_integer or distance is None or distance < kind.bits:
             return
-        done.update(ast.walk(node))
+        done.update(walk(node))
         yield self.at(
             function,
             node,
@@ -137,7 +138,7 @@ class IntLiteralOverflow(Rule):
         # `1 << 31` is a mask, until it is widened; a sum or product that ends there has passed the largest number.
         computed = isinstance(node, ast.BinOp) and (not isinstance(node.op, ast.LShift) or node in widened)
         if not _fits(value, INT32) or (computed and value >= 2**31):
-            done.update(ast.walk(node))
+            done.update(walk(node))
             yield self.at(
                 function,
                 node,

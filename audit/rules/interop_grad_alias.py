@@ -11,6 +11,7 @@ from warp_audit.audit.rule import Finding, Rule, Safety
 from warp_audit.audit.source.captures import host
 from warp_audit.audit.source.constants import constant
 from warp_audit.audit.source.scopes import dotted
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class InteropGradAlias(Rule):
     confidence = Confidence.MEDIUM
     references = ("NVIDIA/warp#159",)
     fix_safety = Safety.UNSAFE
+    words = ("grad",)
     BAD = (
         """
         import torch
@@ -196,8 +198,6 @@ def _is_returned(backward: HostFunction, call: ast.Call) -> str | None:
             given = backward.value_of(item)
             if given is call:
                 return "as it is"
-            if any(
-                backward.value_of(part) is call for part in ast.walk(given) if isinstance(part, (ast.Call, ast.Name))
-            ):
+            if any(backward.value_of(part) is call for part in walk(given) if isinstance(part, (ast.Call, ast.Name))):
                 return "copy"
     return None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.captures import host
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def _is_kept(kernel: DeviceFunction, scope: Scope) -> bool:
             names.add(definition.name)
     if any("." in name for name in names):
         return True
-    makers = set(ast.walk(kernel.decorator)) if kernel.decorator is not None else set()
+    makers = set(walk(kernel.decorator)) if kernel.decorator is not None else set()
     return any(
         node.id in names and node not in launched and node not in makers  # type: ignore[attr-defined]
         and isinstance(node.ctx, ast.Load)  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.refusals import inside_static
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def _loops_around(function: DeviceFunction) -> list[ast.For | ast.While]:
 
 def _changed_in(loops: list[ast.For | ast.While], name: str) -> bool:
     for loop in loops:
-        for node in ast.walk(loop):
+        for node in walk(loop):
             if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Store):
                 return True
     return False

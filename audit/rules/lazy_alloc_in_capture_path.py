@@ -16,6 +16,7 @@ from warp_audit.audit.source.captures import (
     run_before,
 )
 from warp_audit.audit.source.scopes import dotted
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class LazyAllocInCapturePath(Rule):
     severity = Severity.WARNING
     confidence = Confidence.MEDIUM
     references = ("newton-physics/newton#3768",)
+    words = ("apture",)
     BAD = (
         """
         @wp.kernel
@@ -183,7 +185,7 @@ def _asks_for(test: ast.expr, path: str) -> bool:
     return any(
         (isinstance(part, ast.Attribute) and dotted(part) == path)
         or (isinstance(part, ast.Constant) and part.value == attribute)
-        for part in ast.walk(test)
+        for part in walk(test)
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
-from warp_audit.audit.source.bounds import callers, given, indices, only_above
+from warp_audit.audit.source.bounds import callers, chosen_by_where, given, indices, only_above
 from warp_audit.audit.source.symbolic import Form
 from warp_audit.diagnostic import Confidence, Severity
 
@@ -90,6 +90,9 @@ class MaybeNegativeIndex(Rule):
                     s += h[k]
             for k in range(1, h.shape[0]):
                 s += h[k - 1]
+            for k in range(h.shape[0]):
+                if k > 0:
+                    s += h[k - 1]
             g[i] = s + h[i - 1] + (h[i - 2] if i > 1 else 0.0)
         """,
     )
@@ -103,7 +106,7 @@ class MaybeNegativeIndex(Rule):
                 if not only_above(function, form, access.site):
                     continue
                 if chosen is None:
-                    chosen = _chosen(function)
+                    chosen = chosen_by_where(function)
                 if access.node in chosen:
                     continue  # the rule `where-guards-load` speaks
                 yield self.at(
@@ -160,9 +163,3 @@ def _starts_at_zero(function: DeviceFunction, parameter: str) -> bool:
             if atom is not None and atom[0] == "tid" and only_above(caller, form, site):
                 return True
     return False
-
-
-def _chosen(function: DeviceFunction) -> set[ast.AST]:
-    """The nodes inside of what ``wp.where`` chooses from."""
-    calls = [call for call, _ in function.calls() if function.builtin(call) in ("where", "select")]
-    return {part for call in calls for part in ast.walk(call)}

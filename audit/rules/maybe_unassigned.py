@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.loops import is_static
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ def _gap(definition: Def) -> ast.AST | None:
 
 def _goes_with(function: DeviceFunction, test: ast.expr, definition: Def) -> bool:
     """Whether a condition reads what the assignment depends on, or what may be changed along with it."""
-    names = {part for part in ast.walk(test) if isinstance(part, ast.Name)}
+    names = {part for part in walk(test) if isinstance(part, ast.Name)}
     atoms = function.symbols.form(test).all_atoms()
     if isinstance(test, ast.Call) or not atoms:
         return True
@@ -174,7 +175,7 @@ def _goes_with(function: DeviceFunction, test: ast.expr, definition: Def) -> boo
 
 
 def _names(node: ast.expr) -> set[str]:
-    return {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+    return {part.id for part in walk(node) if isinstance(part, ast.Name)}
 
 
 def _is_chain(origin: Def) -> bool:

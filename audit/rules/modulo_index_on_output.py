@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class ModuloIndexOnOutput(Rule):
     """A buffer with a row for each environment is indexed modulo its length.
 
-    What it finds: a parameter that this kernel reads at ``env % buffer.shape[0]`` and that another kernel of the
-    file writes at ``env``.
+    What it finds: a parameter that is read or written at ``env % buffer.shape[0]`` and that a kernel of the file
+    writes at ``env``.
 
     Why it matters: the buffer is no shared table. If it is ever too short, the modulo mixes environments instead of
     failing.
@@ -34,6 +34,7 @@ class ModuloIndexOnOutput(Rule):
     references = ("google-deepmind/mujoco_warp#824",)
     fix_safety = Safety.UNSAFE
     opt_in = True
+    words = ("%", "mod(")
     BAD = (
         """
         @wp.kernel
@@ -45,6 +46,15 @@ class ModuloIndexOnOutput(Rule):
         def lift(pos: wp.array2d(dtype=float), x: wp.array2d(dtype=float)):
             world, k = wp.tid()
             x[world, k] = 2.0 * pos[world % pos.shape[0], k]  # error: WPA215
+
+        @wp.func
+        def height(pos: wp.array2d(dtype=float), env: int, k: int):
+            return pos[wp.mod(env, pos.shape[0]), k]  # error: WPA215
+
+        @wp.kernel
+        def sink(pos: wp.array2d(dtype=float)):
+            world, k = wp.tid()
+            pos[world % pos.shape[0], k] = height(pos, world, k) - 1.0  # error: WPA215
         """,
     )
     GOOD = (
@@ -61,26 +71,25 @@ class ModuloIndexOnOutput(Rule):
         """,
     )
 
-    def kernel(self, kernel: DeviceFunction) -> Iterator[Finding]:
-        written = written_tables(kernel.module)
-        for access in kernel.accesses:
-            if access.root not in written or not access.reads or not access.indices:
+    def device(self, function: DeviceFunction) -> Iterator[Finding]:
+        written = written_tables(function.module)
+        for access in function.accesses:
+            if access.root not in written or not access.indices:
                 continue
-            atom = kernel.symbols.form(access.indices[0]).single()
+            atom = function.symbols.form(access.indices[0]).single()
             if atom is None or atom[0] != "mod" or atom[2] != Form.of(("shape", access.root, 0)):
                 continue
             inner = atom[1].single()
-            if inner is None or inner[0] != "tid":
+            if inner is None or inner[0] not in ("tid", "parameter"):
                 continue
             fix = None
             index = access.indices[0]
             if isinstance(index, ast.BinOp):
                 fix = self.mend("index it by the environment", Replace(Place.of(index), ast.unparse(index.left)))
             yield self.at(
-                kernel,
+                function,
                 access.node,
                 f"'{access.root}' has a row for each environment, as line {written[access.root]} writes it; the "
-                "modulo would mix "
-                "them silently",
+                "modulo would mix them silently",
                 fix=fix,
             )

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
-from warp_audit.audit.source.scopes import dotted
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -16,7 +15,9 @@ if TYPE_CHECKING:
     from warp_audit.audit.source.module import Module
 
 
-_ATTRIBUTE = re.compile(r"^[ \t]+((?:\w+\.)+\w+)[ \t]*(?:[-+*/|&^]|//|<<|>>)?=[^=]", re.MULTILINE)
+_WARP = ("wp", "warp", "fem")
+"""What most attributes in kernels are of."""
+_ATTRIBUTE = re.compile(r"^[ \t]+(\w+\.\w+)[ \t]*(?:[-+*/|&^]|//|<<|>>)?=[^=]", re.MULTILINE)
 _GLOBAL = re.compile(r"^[ \t]+global[ \t]+([\w ,\t]+)", re.MULTILINE)
 
 
@@ -121,18 +122,17 @@ class MutableGlobalInKernel(Rule):
                 yield self._stale(function, node, definition.name, changed[definition.name])
 
     def _attributes(self, function: DeviceFunction) -> Iterator[Finding]:
-        changed = _changed_attributes(function.module)
-        if not changed:
-            return
         for node in function.flow.of(ast.Attribute):
-            name = dotted(node)  # type: ignore[arg-type]
-            if name not in changed or not isinstance(node.ctx, ast.Load):  # type: ignore[attr-defined]
+            assert isinstance(node, ast.Attribute)
+            root = node.value
+            if not isinstance(root, ast.Name) or root.id in _WARP or root.id in function.by_name:
                 continue
-            root = name.partition(".")[0]
-            found = function.scope.lookup(root)
-            if found is None or found[1][-1].kind not in ("class", "import") or root in function.by_name:
+            found = function.scope.lookup(root.id)
+            if found is None or found[1][-1].kind not in ("class", "import") or not isinstance(node.ctx, ast.Load):
                 continue
-            yield self._stale(function, node, name, changed[name])
+            line = _changed_attributes(function.module).get(f"{root.id}.{node.attr}")
+            if line is not None:
+                yield self._stale(function, node, f"{root.id}.{node.attr}", line)
 
     def _assigned_again(self, function: DeviceFunction) -> Iterator[Finding]:
         """Names that the scope around a kernel assigns behind a launch."""

@@ -33,6 +33,7 @@ class NonblockingStreamInterop(Rule):
     confidence = Confidence.MEDIUM
     references = ("NVIDIA/physicsnemo#1771",)
     calls = frozenset({"stream_from_torch", "Stream"})
+    words = ("tream",)
     BAD = (
         """
         import torch

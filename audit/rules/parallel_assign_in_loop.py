@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from warp_audit.audit.edits import Fix, Place, Replace, Safety
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.loops import is_dynamic
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ def _is_carried(function: DeviceFunction, name: str, site: Site) -> bool:
 def _lost(target: ast.Tuple, value: ast.Tuple) -> str | None:
     changed: list[str] = []
     for place, item in zip(target.elts, value.elts, strict=False):
-        for part in ast.walk(item):
+        for part in walk(item):
             if isinstance(part, ast.Name) and part.id in changed:
                 return part.id
         if isinstance(place, ast.Name):

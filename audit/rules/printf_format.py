@@ -34,6 +34,7 @@ class PrintfFormat(Rule):
     code = "WPA504"
     severity = Severity.WARNING
     confidence = Confidence.HIGH
+    words = ("print",)
     BAD = (
         """
         LINE = "%f %f\\n"

@@ -34,6 +34,7 @@ class QuatIdentityLiteral(Rule):
     confidence = Confidence.HIGH
     references = ("newton-physics/newton#1694",)
     fix_safety = Safety.UNSAFE
+    words = ("quat", "transform")
     BAD = (
         """
         START = wp.quatd(1.0, 0.0, 0.0, 0.0)  # error: WPA510
@@ -86,6 +87,9 @@ class QuatIdentityLiteral(Rule):
     def _call(
         self, function: DeviceFunction | HostFunction, call: ast.Call, constant: Callable[[ast.expr], object]
     ) -> Iterator[Finding]:
+        last = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if not last.startswith(("quat", "transform", "array")) and isinstance(call.func, ast.Attribute):
+            return
         name = function.module.qualified(call.func, function.scope)
         if name is None or not name.startswith("warp.") or not call.args:
             return

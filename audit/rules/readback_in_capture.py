@@ -41,6 +41,7 @@ class ReadbackInCapture(Rule):
     severity = Severity.ERROR
     confidence = Confidence.HIGH
     references = ("newton-physics/newton#3191",)
+    words = ("apture",)
     BAD = (
         """
         @wp.kernel

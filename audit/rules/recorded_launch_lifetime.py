@@ -34,6 +34,7 @@ class RecordedLaunchLifetime(Rule):
     severity = Severity.ERROR
     confidence = Confidence.HIGH
     references = ("newton-physics/newton#2575",)
+    words = ("record", "apture")
     BAD = (
         """
         @wp.kernel

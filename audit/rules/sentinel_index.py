@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
-from warp_audit.audit.source.bounds import guards_on, indices
+from warp_audit.audit.source.bounds import chosen_by_where, guards_on, indices
 from warp_audit.audit.source.symbolic import Form
 from warp_audit.diagnostic import Confidence, Severity
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class SentinelIndex(Rule):
     """An id that may be -1 is tested for one access and not for the next.
 
-    What it finds: a value read from an integer array that a condition compares with zero or -1 before it indexes
-    one array, and that indexes another one where no such condition holds.
+    What it finds: a value that was read or passed in, that a condition compares with zero or -1, and that indexes
+    an array where no such condition holds, before the test or behind it.
 
     Why it matters: Warp wraps the index -1 to the last element, so the mistake returns plausible data, silently.
 
@@ -42,6 +42,14 @@ class SentinelIndex(Rule):
             if p != NONE:
                 wp.atomic_add(load, p, 1.0)
             load[i] += mass[p]  # error: WPA210
+
+        @wp.func
+        def share(mass: wp.array(dtype=float), load: wp.array(dtype=float), body: int):
+            m = mass[body]  # error: WPA210
+            if body >= 0:
+                load[body] += m
+            if body < 0:
+                load[body] = 0.0  # error: WPA210
         """,
     )
     GOOD = (
@@ -62,43 +70,54 @@ class SentinelIndex(Rule):
         tested = _tested(function)
         if not tested:
             return
-        guarded: set[Atom] = set()
         bare: list[tuple[Access, ast.expr, Atom]] = []
         for access in function.accesses:
             for _, index, form in indices(function, access):
                 atom = form.single()
                 if atom is None or atom not in tested:
                     continue
-                if _holds(function, access, atom):
-                    guarded.add(atom)
-                elif not guards_on(function, access.site, {atom}):
+                if _fails(function, access, atom) or not (
+                    _holds(function, access, atom) or guards_on(function, access.site, {atom})
+                ):
                     bare.append((access, index, atom))
+        if bare:
+            yield from self._report(function, tested, bare)
+
+    def _report(
+        self,
+        function: DeviceFunction,
+        tested: dict[Atom, ast.expr],
+        bare: list[tuple[Access, ast.expr, Atom]],
+    ) -> Iterator[Finding]:
+        chosen = chosen_by_where(function)
         reported: set[ast.stmt] = set()
+        early: set[Atom] = set()
         for access, index, atom in bare:
             test = function.flow.sites[tested[atom]]
-            if access.site.order <= test.order or access.site.guards != test.guards[: len(access.site.guards)]:
-                continue  # before the test, or under conditions of its own, which may say the same in other words
-            if (
-                atom in guarded
-                and access.site.statement not in reported
-                and not _settled(function, access, atom, tested)
-            ):
-                reported.add(access.site.statement)
-                yield self.at(
-                    function,
-                    access.node,
-                    f"'{ast.unparse(index)}' may be -1 here: line {tested[atom].lineno} tests for it, this "
-                    "access does not",
-                    "-1 is the last element",
-                )
+            fails = _fails(function, access, atom)
+            if access.node in chosen or access.site.statement in reported:
+                continue
+            if not fails and access.site.guards != test.guards[: len(access.site.guards)]:
+                continue  # under conditions of its own, which may say the same in other words
+            if access.site.order <= test.order:
+                if atom in early:
+                    continue
+                early.add(atom)
+            reported.add(access.site.statement)
+            yield self.at(
+                function,
+                access.node,
+                f"'{ast.unparse(index)}' may be -1 here: line {tested[atom].lineno} tests for it, this access does not",
+                "-1 is the last element",
+            )
 
 
 def _tested(function: DeviceFunction) -> dict[Atom, ast.expr]:
-    """Loads of integers that a condition compares with zero or a negative constant, and the first such comparison."""
+    """Values, read or passed in, that a condition compares with zero or -1, each with the first such comparison."""
     found: dict[Atom, ast.expr] = {}
     for node in function.flow.of(ast.Compare):
         assert isinstance(node, ast.Compare)
-        if len(node.ops) != 1:
+        if len(node.ops) != 1 or isinstance(function.flow.sites[node].statement, ast.Assert):
             continue
         left, right = function.symbols.form(node.left), function.symbols.form(node.comparators[0])
         for value, bound, op in (
@@ -106,7 +125,7 @@ def _tested(function: DeviceFunction) -> dict[Atom, ast.expr]:
             (right, left, _FLIPPED.get(type(node.ops[0]), type(node.ops[0]))()),
         ):
             atom = value.single()
-            if atom is None or atom[0] != "load" or not bound.is_constant:
+            if atom is None or atom[0] not in _KINDS or not bound.is_constant:
                 continue
             sentinel = (bound.constant == 0 and isinstance(op, (ast.GtE, ast.Lt))) or (
                 bound.constant == -1 and isinstance(op, (ast.NotEq, ast.Eq, ast.Gt))
@@ -116,6 +135,7 @@ def _tested(function: DeviceFunction) -> dict[Atom, ast.expr]:
     return found
 
 
+_KINDS = ("load", "value", "parameter")
 _FLIPPED: dict[type[ast.cmpop], type[ast.cmpop]] = {ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
 
 
@@ -130,6 +150,9 @@ def _holds(function: DeviceFunction, access: Access, atom: Atom) -> bool:
     )
 
 
-def _settled(function: DeviceFunction, access: Access, atom: Atom, tested: dict[Atom, ast.expr]) -> bool:
-    """Whether the access comes under a compound condition that may stand for the test."""
-    return any(atom in function.symbols.form(guard.test).all_atoms() for guard in access.site.guards)
+def _fails(function: DeviceFunction, access: Access, atom: Atom) -> bool:
+    """Whether conditions leave nothing but the sentinel."""
+    return any(
+        bound.limit == Form(0 if bound.strict else -1)
+        for bound in function.symbols.upper_bounds(Form.of(atom), access.site)
+    )

@@ -27,6 +27,7 @@ class ShapeAxisOutOfRank(Rule):
     code = "WPA202"
     severity = Severity.ERROR
     confidence = Confidence.HIGH
+    words = ("shape",)
     BAD = (
         """
         @wp.func

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.loops import is_dynamic
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class StaticShadowedName(Rule):
     severity = Severity.ERROR
     confidence = Confidence.HIGH
     references = ("NVIDIA/warp#1139",)
+    words = ("static",)
     BAD = (
         """
         k = 3
@@ -60,7 +62,7 @@ class StaticShadowedName(Rule):
         for call, site in function.calls():
             if function.builtin(call) != "static" or len(call.args) != 1:
                 continue
-            for part in ast.walk(call.args[0]):
+            for part in walk(call.args[0]):
                 if not isinstance(part, ast.Name):
                     continue
                 definition = function.flow.uses.get(part)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.captures import callee, host
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class SwallowedLaunchException(Rule):
     confidence = Confidence.MEDIUM
     references = ("NVIDIA/warp#1713",)
     below = "1.19"
+    words = ("except",)
     BAD = (
         """
         import warnings
@@ -104,7 +106,7 @@ def _drops(handler: ast.ExceptHandler, function: HostFunction) -> bool:
         if not any(function.module.qualified(one, function.scope) in _BROAD for one in types):
             return False
     for statement in handler.body:
-        for part in ast.walk(statement):
+        for part in walk(statement):
             if isinstance(part, ast.Raise):
                 return False
             if isinstance(part, ast.Call) and getattr(part.func, "attr", getattr(part.func, "id", "")) in _LEAVING:
@@ -114,7 +116,7 @@ def _drops(handler: ast.ExceptHandler, function: HostFunction) -> bool:
 
 def _launched(statement: ast.Try, function: HostFunction) -> str | None:
     """What of a ``try`` block launches a kernel."""
-    inside = {part for one in statement.body for part in ast.walk(one) if isinstance(part, ast.Call)}
+    inside = {part for one in statement.body for part in walk(one) if isinstance(part, ast.Call)}
     for call in function.calls:
         if call.node not in inside:
             continue

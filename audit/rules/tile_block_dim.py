@@ -36,6 +36,7 @@ class TileBlockDim(Rule):
     severity = Severity.ERROR
     confidence = Confidence.HIGH
     references = ("NVIDIA/warp#1748", "NVIDIA/warp#1617")
+    words = ("tile",)
     BAD = (
         """
         @wp.func

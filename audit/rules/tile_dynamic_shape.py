@@ -31,6 +31,7 @@ class TileDynamicShape(Rule):
     severity = Severity.ERROR
     confidence = Confidence.HIGH
     references = ("NVIDIA/warp#451",)
+    words = ("tile",)
     BAD = (
         """
         @wp.kernel

@@ -34,6 +34,7 @@ class TileInDivergentBranch(Rule):
     severity = Severity.ERROR
     confidence = Confidence.HIGH
     references = ("newton-physics/newton#3904",)
+    words = ("tile",)
     BAD = (
         """
         SIZE = wp.constant(64)

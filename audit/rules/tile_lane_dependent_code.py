@@ -32,6 +32,7 @@ class TileLaneDependentCode(Rule):
     severity = Severity.WARNING
     confidence = Confidence.HIGH
     references = ("google-deepmind/mujoco_warp#1424", "NVIDIA/warp#1580")
+    words = ("tile",)
     BAD = (
         """
         WIDTH = wp.constant(32)

@@ -38,6 +38,7 @@ class TileNegativeOffset(Rule):
     severity = Severity.ERROR
     confidence = Confidence.HIGH
     references = ("NVIDIA/warp#1744", "NVIDIA/warp#1653")
+    words = ("tile",)
     BAD = (
         """
         TILE = wp.constant(8)

@@ -33,6 +33,7 @@ class TileOffsetNotScaled(Rule):
     severity = Severity.ERROR
     confidence = Confidence.HIGH
     fix_safety = Safety.UNSAFE
+    words = ("tile",)
     BAD = (
         """
         TILE = wp.constant(16)

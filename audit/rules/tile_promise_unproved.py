@@ -35,6 +35,7 @@ class TilePromiseUnproved(Rule):
     confidence = Confidence.MEDIUM
     references = ("newton-physics/newton#1533",)
     fix_safety = Safety.SAFE
+    words = ("tile",)
     BAD = (
         """
         TILE = wp.constant(32)

@@ -35,6 +35,7 @@ class TileShape(Rule):
     severity = Severity.ERROR
     confidence = Confidence.HIGH
     references = ("NVIDIA/warp#1780",)
+    words = ("tile",)
     BAD = (
         """
         @wp.kernel

@@ -34,6 +34,7 @@ class TileSharedBudget(Rule):
     severity = Severity.ERROR
     confidence = Confidence.HIGH
     references = ("NVIDIA/warp#1701",)
+    words = ("tile",)
     BAD = (
         """
         SIDE = wp.constant(256)

@@ -32,6 +32,7 @@ class TiledLaunchWithoutTileOps(Rule):
     confidence = Confidence.HIGH
     references = ("google-deepmind/mujoco_warp#1246",)
     fix_safety = Safety.UNSAFE
+    words = ("tile",)
     BAD = (
         """
         @wp.func

@@ -39,6 +39,21 @@ class UnclampedDeviceCount(Rule):
             i = wp.tid()
             if i < n[0]:
                 b[i] = a[i]  # error: WPA212
+
+        @wp.struct
+        class Hits:
+            count: wp.array(dtype=int)
+            depth: wp.array(dtype=float)
+
+        @wp.kernel
+        def total(hits: Hits, stride: int, out: wp.array(dtype=float)):
+            i = wp.tid()
+            for k in range(i, hits.count[0], stride):
+                out[i] += hits.depth[k]  # error: WPA212
+            j = int(0)
+            while j < hits.count[0]:
+                out[i] += hits.depth[j]  # error: WPA212
+                j += 1
         """,
     )
     GOOD = (
@@ -58,15 +73,17 @@ class UnclampedDeviceCount(Rule):
         for access in function.accesses:
             if access.site.statement in reported:
                 continue
-            for _, _, form in indices(function, access):
-                if len(form.terms) != 1 or form.atoms[0][0] not in ("tid", "loop"):
+            for _, index, form in indices(function, access):
+                if len(form.terms) != 1 or form.atoms[0][0] not in ("tid", "loop", "def"):
+                    continue
+                if form.atoms[0][0] == "def" and not _counts_from_constant(function, index):
                     continue
                 limits = [bound.limit for bound in function.symbols.upper_bounds(form, access.site)]
                 counts = [limit for limit in limits if _is_count(limit)]
                 if not counts or len(counts) < len(limits):
                     continue
                 lows = [bound.limit for bound in function.symbols.lower_bounds(form, access.site)]
-                if any(low.terms for low in lows):
+                if any(low.mentions("load") or low.mentions("def") for low in lows):
                     continue  # a row of a table: its start and its end are read alike
                 counter = counts[0].atoms[0][1]
                 if counter == access.root:
@@ -81,5 +98,15 @@ class UnclampedDeviceCount(Rule):
 
 
 def _is_count(limit: Form) -> bool:
-    atom = limit.single()
-    return atom is not None and atom[0] == "load" and isinstance(atom[1], str)
+    if limit.constant > 0 or len(limit.terms) != 1:
+        return False
+    ((atom, coefficient),) = limit.terms
+    return coefficient == 1 and atom[0] == "load" and isinstance(atom[1], str)
+
+
+def _counts_from_constant(function: DeviceFunction, index: ast.expr) -> bool:
+    """Whether a ``while`` loop counts an index up from a constant."""
+    definition = function.flow.uses.get(index)
+    if definition is None or definition.kind != "loop_phi":
+        return False
+    return function.symbols.of_def(definition.sources[0]).is_constant

@@ -11,6 +11,7 @@ from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.literals import settled
 from warp_audit.audit.source.symbolic import Atom, Form
 from warp_audit.audit.source.types import Scalar
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -171,6 +172,6 @@ def _beside(function: DeviceFunction, node: ast.expr) -> list[ast.expr]:
     for whole in function.flow.of(ast.BoolOp):
         if isinstance(whole, ast.BoolOp) and isinstance(whole.op, ast.And):
             for number, part in enumerate(whole.values):
-                if any(inner is node for inner in ast.walk(part)):
+                if any(inner is node for inner in walk(part)):
                     found += whole.values[:number]
     return found

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.edits import Fix, Place, Replace, Safety
 from warp_audit.audit.rule import Finding, Rule
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def _skipped(function: DeviceFunction) -> set[ast.AST]:
     for call, _ in function.calls():
         name = function.builtin(call)
         if name == "static":
-            found.update(ast.walk(call))
+            found.update(walk(call))
         elif name is not None:
             arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
             found.update(argument for argument in arguments if isinstance(argument, (ast.List, ast.Starred)))

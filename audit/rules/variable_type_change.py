@@ -10,6 +10,7 @@ from warp_audit.audit.edits import Fix, Place, Replace, Safety
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.refusals import inside_static, is_sure
 from warp_audit.audit.source.types import FLOAT32, INT32, Matrix, Quaternion, Scalar, Transformation, Type, Vector
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -149,9 +150,9 @@ def _is_settled_early(function: DeviceFunction, definition: Def) -> bool:
 
 
 def _is_static(function: DeviceFunction, test: ast.expr) -> bool:
-    uses = (function.flow.uses.get(part) for part in ast.walk(test) if isinstance(part, ast.Name))
+    uses = (function.flow.uses.get(part) for part in walk(test) if isinstance(part, ast.Name))
     static = inside_static(function)
-    if any(part in static for part in ast.walk(test)):
+    if any(part in static for part in walk(test)):
         return True
     return not any(definition is not None and definition.kind != "free" for definition in uses)
 

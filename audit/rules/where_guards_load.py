@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from warp_audit.audit.edits import Place, Replace, Safety
 from warp_audit.audit.rule import Finding, Rule
 from warp_audit.audit.source.bounds import called_indices, clamped, guards_on, indices, protects
+from warp_audit.audit.source.walk import walk
 from warp_audit.diagnostic import Confidence, Severity
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class WhereGuardsLoad(Rule):
     confidence = Confidence.HIGH
     references = ("NVIDIA/warp#1574",)
     fix_safety = Safety.SAFE
+    words = ("where", "select")
     BAD = (
         """
         @wp.func
@@ -84,12 +86,11 @@ class WhereGuardsLoad(Rule):
                 read = _guarded(function, operand, facts, site) if facts else None
                 if read is not None:
                     code = f"({ast.unparse(yes)} if {ast.unparse(test)} else {ast.unparse(no)})"
-                    inside = any(part is read for part in ast.walk(operand))
+                    inside = any(part is read for part in walk(operand))
                     yield self.at(
                         function,
                         call if inside else read,
-                        f"'{ast.unparse(read)}' is read before the choice is made, also where the condition "
-                        "forbids it",
+                        f"'{ast.unparse(read)}' is read before the choice is made, also where the condition forbids it",
                         "a conditional expression evaluates only one side",
                         fix=self.mend("choose with if … else", Replace(Place.of(call), code)) if inside else None,
                     )
@@ -106,7 +107,7 @@ def _parts(call: ast.Call) -> tuple[ast.expr, ast.expr, ast.expr] | None:
 
 def _guarded(function: DeviceFunction, operand: ast.expr, facts: list[Fact], site: Site) -> ast.expr | None:
     """The read, in an operand or in the one assignment that it names, that only the condition would guard."""
-    inside = set(ast.walk(operand))
+    inside = set(walk(operand))
     if isinstance(operand, ast.Name):
         definition = function.flow.uses.get(operand)
         if definition is None or definition.kind != "assign" or definition.index is not None:

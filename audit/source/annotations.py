@@ -20,6 +20,7 @@ from warp_audit.audit.source.types import (
     Type,
     Vector,
 )
+from warp_audit.audit.source.walk import children
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.scopes import Scope
@@ -222,16 +223,22 @@ def _call(node: ast.Call, scope: Scope, depth: int) -> Type | None:
 
 def is_generic(node: ast.expr | None, scope: Scope) -> bool:
     """Whether an annotation holds ``Any``, a type variable, or an array without an element type."""
-    if node is None:
+    return node is not None and (_names_any(node, scope) or isinstance(annotation_type(node, scope), Opaque))
+
+
+def _names_any(node: ast.AST, scope: Scope) -> bool:
+    """Whether ``Any`` or a type variable is named in an annotation; what a call is of, an array, does not count."""
+    kind = node.__class__
+    if kind is ast.Constant:
         return False
-    for part in ast.walk(node):
-        if isinstance(part, (ast.Name, ast.Attribute)):
-            name = scope.module.qualified(part, scope)
-            if name in ("typing.Any", "warp.Any", "warp.Scalar", "warp.Float", "warp.Int"):
-                return True
-            if isinstance(part, ast.Name):
-                found = scope.lookup(part.id)
-                value = found[1][-1].value if found else None
-                if isinstance(value, ast.Call) and scope.module.qualified(value.func, scope) == "typing.TypeVar":
-                    return True
-    return isinstance(annotation_type(node, scope), Opaque)
+    if kind is ast.Name or kind is ast.Attribute:
+        name = scope.module.qualified(node, scope)  # type: ignore[arg-type]
+        if name in ("typing.Any", "warp.Any", "warp.Scalar", "warp.Float", "warp.Int"):
+            return True
+        found = scope.lookup(node.id) if kind is ast.Name else None  # type: ignore[attr-defined]
+        value = found[1][-1].value if found else None
+        return isinstance(value, ast.Call) and scope.module.qualified(value.func, scope) == "typing.TypeVar"
+    if kind is ast.Call:
+        given = (*node.args, *(keyword.value for keyword in node.keywords))  # type: ignore[attr-defined]
+        return any(_names_any(part, scope) for part in given)
+    return any(_names_any(part, scope) for part in children(node))

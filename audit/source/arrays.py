@@ -67,8 +67,6 @@ def rank_of(function: HostFunction, node: ast.expr, depth: int = 0) -> int | Non
             return 1
         return None
     if isinstance(node, ast.Attribute):
-        if node.attr == "size":
-            return 1
         if node.attr == "shape":
             known = function.array(node.value)
             return known.ndim if known is not None else None
@@ -78,6 +76,8 @@ def rank_of(function: HostFunction, node: ast.expr, depth: int = 0) -> int | Non
         value = function.constant(node)
         if value is not None:
             return len(value) if isinstance(value, tuple) else 1
+        if node.attr == "size" and not function.attribute_values(node):
+            return 1
         return _attribute_rank(function, node, depth)
     if isinstance(node, ast.Name):
         definition = function.flow.uses.get(node)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.source import reach
@@ -26,7 +25,7 @@ def taped_scopes(module: Module) -> set[Scope]:
         return found
     waiting: list[Scope] = []
     for function in module.host_functions:
-        if not any(isinstance(statement, ast.With) for statement in function.flow.steps):
+        if not function.scope.contexts:
             continue
         for call in function.calls:
             if call.site.contexts and function.inside(call.site, "warp.Tape") is not None:

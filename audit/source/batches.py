@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.source.symbolic import Form
@@ -30,13 +31,13 @@ def wrapped_tables(module: Module) -> dict[str, int]:
 
 
 def written_tables(module: Module) -> dict[str, int]:
-    """Arrays that a kernel writes at a bare thread coordinate, and where it does so first."""
+    """Arrays that a kernel writes or adds to at a bare thread coordinate, and where it does so first."""
     found: dict[str, int] | None = module.__dict__.get("_written_tables")
     if found is None:
         found = module.__dict__["_written_tables"] = {}
         for kernel in module.kernels:
             for access in kernel.accesses:
-                if access.writes and access.indices:
+                if (access.writes or access.atomic) and access.indices:
                     atom = kernel.symbols.form(access.indices[0]).single()
                     if atom is not None and atom[0] == "tid":
                         found.setdefault(access.root, access.node.lineno)
@@ -48,13 +49,19 @@ def own_wraps(function: DeviceFunction) -> list[tuple[Def, Form]]:
     found = []
     for definition in function.flow.defs:
         if definition.kind == "assign" and definition.index is None and definition.value is not None:
-            if "mod" in type(getattr(definition.value, "op", None)).__name__.lower():
+            if _is_wrap(function, definition.value):
                 form = function.symbols.of_def(definition)
                 atom = form.single()
                 inner = atom[2].single() if atom is not None and atom[0] == "mod" else None
                 if inner is not None and inner[0] == "shape" and inner[2] == 0:
                     found.append((definition, form))
     return found
+
+
+def _is_wrap(function: DeviceFunction, value: ast.expr) -> bool:
+    if isinstance(value, ast.Call):
+        return function.builtin(value) in ("mod", "int", "int32")
+    return isinstance(value, ast.BinOp) and isinstance(value.op, ast.Mod)
 
 
 def _wraps(form: Form, root: str) -> bool:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from warp_audit.audit.source.arrays import MAKERS
 from warp_audit.audit.source.symbolic import Form
+from warp_audit.audit.source.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from warp_audit.audit.source.device import Access, DeviceFunction
     from warp_audit.audit.source.flow import Site
+    from warp_audit.audit.source.host import HostFunction, Launch
     from warp_audit.audit.source.symbolic import Atom, Fact
 
 CLAMPS = ("min", "max", "clamp", "mod", "and", "where", "if", "rshift")
@@ -26,7 +29,7 @@ def clamped(form: Form) -> bool:
 def guards_on(function: DeviceFunction, site: Site, atoms: set[Atom]) -> bool:
     """Whether a condition that holds at a site compares one of these values with anything."""
     for guard in site.guards:
-        for part in ast.walk(guard.test):
+        for part in walk(guard.test):
             if isinstance(part, ast.Compare):
                 for side in (part.left, *part.comparators):
                     if atoms & set(function.symbols.form(side).atoms):
@@ -43,21 +46,26 @@ def only_above(function: DeviceFunction, form: Form, site: Site) -> bool:
     """Whether all conditions on a value's parts are upper bounds, like ``i < n``: they say nothing of its low end."""
     own = set(form.atoms)
     for guard in site.guards:
+        for fact in function.symbols.conclusions(guard.test, guard.positive):
+            if own & set(fact.form.atoms):
+                if fact.relation not in ("<", "<=") or any(fact.form.coefficient(atom) < 0 for atom in own):
+                    return False
+    return not opaque(function, form, site)
+
+
+def opaque(function: DeviceFunction, form: Form, site: Site) -> bool:
+    """Whether a condition looks at a value's parts in a way that tells no bound: ``mask[i]``, ``i % 2 == 0``."""
+    own = set(form.atoms)
+    for guard in site.guards:
         facts = function.symbols.conclusions(guard.test, guard.positive)
         said = {atom for fact in facts for atom in fact.form.all_atoms()}
-        for part in ast.walk(guard.test):
-            if not isinstance(part, ast.expr) or part not in function.flow.sites:
-                continue
-            if own & function.symbols.form(part).all_atoms() - said:
-                return False  # a condition that no fact can be drawn from
-        for fact in facts:
-            if not own & fact.form.all_atoms():
-                continue
-            if fact.relation not in ("<", "<=") or any(fact.form.coefficient(atom) < 0 for atom in own):
-                return False
-            if any(own & part.all_atoms() for part in _inner(fact.form)):
-                return False
-    return True
+        if any(own & part.all_atoms() for fact in facts for part in _inner(fact.form)):
+            return True
+        for part in walk(guard.test):
+            if isinstance(part, ast.expr) and part in function.flow.sites:
+                if own & function.symbols.form(part).all_atoms() - said:
+                    return True
+    return False
 
 
 def _inner(form: Form) -> Iterator[Form]:
@@ -106,23 +114,27 @@ def indices(function: DeviceFunction, access: Access) -> Iterator[tuple[int, ast
         yield axis, index, function.symbols.form(index)
 
 
-def called_indices(function: DeviceFunction, call: ast.Call) -> Iterator[tuple[str, int, Form]]:
-    """What a called func does at its own parameters: the array it indexes, the axis, and the value given to it."""
+def chosen_by_where(function: DeviceFunction) -> set[ast.AST]:
+    """The nodes inside of calls of ``wp.where``: the rule ``where-guards-load`` speaks of what is read there."""
+    calls = [call for call, _ in function.calls() if function.builtin(call) in ("where", "select")]
+    return {part for call in calls for part in walk(call)}
+
+
+def called_indices(function: DeviceFunction, call: ast.Call) -> Iterator[tuple[Access, int, Form]]:
+    """What a called func reads or writes at its own parameters, unguarded: the access, the axis, the value given."""
     callee = function.callee(call)
     if callee is None or callee is function or call.keywords or len(call.args) > len(callee.parameters):
         return
-    given = dict(zip((parameter.name for parameter in callee.parameters), call.args, strict=False))
+    passed = dict(zip((parameter.name for parameter in callee.parameters), call.args, strict=False))
     for access in callee.accesses:
-        array = given.get(access.root)
-        if array is None or access.site.guards:
+        if access.root not in passed or access.site.guards:
             continue
         for axis, _, form in indices(callee, access):
             if len(form.terms) != 1:
                 continue
             ((atom, coefficient),) = form.terms
-            if atom[0] == "parameter" and coefficient == 1 and atom[1] in given:
-                root = function.root_name(array)
-                yield root or access.root, axis, function.symbols.form(given[atom[1]]).plus(Form(form.constant))
+            if atom[0] == "parameter" and coefficient == 1 and atom[1] in passed:
+                yield access, axis, function.symbols.form(passed[atom[1]]).plus(Form(form.constant))
 
 
 def callers(function: DeviceFunction) -> list[tuple[DeviceFunction, ast.Call, Site]]:
@@ -147,3 +159,28 @@ def given(function: DeviceFunction, call: ast.Call, parameter: str) -> ast.expr 
             return keyword.value
     place = next((one.index for one in function.parameters if one.name == parameter), None)
     return call.args[place] if place is not None and place < len(call.args) else None
+
+
+def launch_argument(launch: Launch, kernel: DeviceFunction, parameter: str) -> ast.expr | None:
+    """What a launch gives to a kernel's parameter."""
+    return next((argument for one, argument in launch.pairs(kernel) if one.name == parameter), None)
+
+
+def made_extent(
+    host: HostFunction, array: ast.expr, axis: int, ndim: int | None
+) -> tuple[ast.expr, HostFunction] | None:
+    """The expression that an array was made with as an extent, and the function it stands in.
+
+    Of ``wp.zeros(n)`` the text does not tell the rank; where ``ndim``, what a kernel declares, is 1, it is ``n``.
+    """
+    fact = host.array(array)
+    if fact is None or fact.function is None:
+        return None
+    if fact.shape is not None:
+        return (fact.shape[axis], fact.function) if axis < len(fact.shape) else None
+    if ndim != 1 or axis or fact.maker not in MAKERS:
+        return None
+    shape = next((word.value for word in fact.made.keywords if word.arg == "shape"), None)
+    if shape is None and fact.made.args:
+        shape = fact.made.args[0]
+    return (shape, fact.function) if isinstance(shape, (ast.Name, ast.Attribute, ast.Call)) else None

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from warp_audit.audit.source import builtin_results
@@ -148,6 +148,10 @@ def _split(text: str) -> list[str]:
     return [*parts, text[start:].strip()] if text.strip() else []
 
 
+_KEPT = 65_536
+"""How many answers are kept: expressions of the same types come again and again."""
+
+
 def _nothing(_: int | str) -> object:
     return None
 
@@ -172,11 +176,31 @@ def result(
     named = NAMED.get(name)
     if named is not None:
         return named
+    if not keywords and _goes_by_types(name):
+        return _result_by_types(name, tuple(arguments))
+    return _result(name, arguments, keywords or {}, constants)
+
+
+@lru_cache(maxsize=_KEPT)
+def _result_by_types(name: str, arguments: tuple[Type | None, ...]) -> Type | None:
+    return _result(name, arguments, {}, _nothing)
+
+
+@cache
+def _goes_by_types(name: str) -> bool:
+    """Whether the types of a builtin's arguments alone say what it gives, and not their values."""
+    signatures = signature(name) or ()
+    return not any(one.computed or any(p.name == "dtype" for p in one.parameters) for one in signatures)
+
+
+def _result(
+    name: str, arguments: Sequence[Type | None], keywords: Mapping[str, Type | None], constants: Constants
+) -> Type | None:
     signatures = signature(name)
     if signatures is None:
         return None
     for versions in ([s for s in signatures if s.until is None], [s for s in signatures if s.until is not None]):
-        answers = _answers(versions, arguments, keywords or {}, constants)
+        answers = _answers(versions, arguments, keywords, constants)
         if answers:
             return answers[0] if all(answer == answers[0] for answer in answers) else None
     return None
@@ -192,8 +216,21 @@ def refuses(
 
     The arguments are those of ``result``. Overloads that only older versions have count too.
     """
+    if not keywords and _goes_by_types(name):
+        return _refuses_types(name, tuple(arguments))
+    return _refuses(name, arguments, keywords or {}, constants)
+
+
+@lru_cache(maxsize=_KEPT)
+def _refuses_types(name: str, arguments: tuple[Type | None, ...]) -> bool:
+    return _refuses(name, arguments, {}, _nothing)
+
+
+def _refuses(
+    name: str, arguments: Sequence[Type | None], keywords: Mapping[str, Type | None], constants: Constants
+) -> bool:
     for one in signature(name) or ():
-        call = _bound(one, arguments, keywords or {}, constants)
+        call = _bound(one, arguments, keywords, constants)
         if call is None:
             continue
         if call.variadic:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.source import reach
 from warp_audit.audit.source.host import HostFunction
+from warp_audit.audit.source.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -102,7 +103,7 @@ def _captures_of(function: HostFunction) -> Iterator[Capture]:
 def _scoped(function: HostFunction, node: ast.expr) -> ast.Call | None:
     """The ``ScopedCapture`` that a ``with`` item is, or may be: ``ScopedCapture() if cuda else nullcontext()``."""
     value = function.value_of(node)
-    for part in ast.walk(value):
+    for part in walk(value):
         if isinstance(part, ast.Call) and function.qualify(part.func) == "warp.ScopedCapture":
             return part
     return None
@@ -318,7 +319,7 @@ def knows_capture(site: Site, where: Capture | Recorded | None = None) -> bool:
 
 
 def _asks(test: ast.expr) -> bool:
-    for part in ast.walk(test):
+    for part in walk(test):
         name = part.attr if isinstance(part, ast.Attribute) else part.id if isinstance(part, ast.Name) else ""
         if "captur" in name or "graph" in name:
             return True

@@ -14,6 +14,7 @@ from warp_audit.audit.source.constants import constant
 from warp_audit.audit.source.flow import Def, Flow, Guard, Loop, Site
 from warp_audit.audit.source.symbolic import Symbols
 from warp_audit.audit.source.types import Array, StructType, Tile, Type
+from warp_audit.audit.source.walk import children
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +46,7 @@ class Parameter:
         return self.type.ndim if isinstance(self.type, Array) else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Access:
     """One access to an array's element, in the order of execution.
 
@@ -226,7 +227,7 @@ class DeviceFunction:
             return definition is not None and definition.kind != "free"
         if isinstance(node, ast.Attribute):
             return self._has_local(node.value)
-        return any(self._has_local(child) for child in ast.iter_child_nodes(node))
+        return any(self._has_local(child) for child in children(node))
 
     def qualify(self, node: ast.expr) -> str | None:
         """The qualified name of an expression of the body; local names have none."""

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from warp_audit.audit.source.scopes import dotted
+from warp_audit.audit.source.walk import children
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Guard:
     """A condition that holds: ``test`` was true, or false if not ``positive``."""
 
@@ -29,7 +30,7 @@ class Guard:
     """It holds because the other branch left: ``if not ok: return``."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Loop:
     """A loop around a statement."""
 
@@ -38,7 +39,7 @@ class Loop:
     """What a ``for`` binds."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Site:
     """Where an expression runs: in which statement, under which conditions, in which loops and ``with`` blocks.
 
@@ -132,7 +133,9 @@ class Flow:
         """Where each expression node runs."""
         self.steps: dict[ast.stmt, Site] = {}
         """Where each statement runs; those that cannot be reached are not there."""
-        self.nodes: dict[type, list[ast.AST]] = {}
+        self._names: list[ast.AST] = []
+        self._attributes: list[ast.AST] = []
+        self.nodes: dict[type, list[ast.AST]] = {ast.Name: self._names, ast.Attribute: self._attributes}
         """Expression nodes by their class, in the order of execution."""
         self.defs: list[Def] = []
         self.reads: dict[int, list[ast.AST]] = {}
@@ -202,15 +205,19 @@ class Flow:
                     env.pop(path, None)
 
     def _use(self, name: str, node: ast.AST) -> Def:
-        env = self._env if self._env is not None else {}
-        found = env.get(name)
+        env = self._env
+        found = env.get(name) if env is not None else None
         if found is None:
             found = self._frees.get(name)
             if found is None:
                 found = self._frees[name] = Def(name, "free")
                 self.defs.append(found)
         self.uses[node] = found
-        self.reads.setdefault(id(found), []).append(node)
+        reads = self.reads.get(id(found))
+        if reads is None:
+            self.reads[id(found)] = [node]
+        else:
+            reads.append(node)
         return found
 
     def _join(self, envs: list[Env | None], node: ast.AST) -> Env | None:
@@ -259,12 +266,13 @@ class Flow:
 
     def _statement(self, node: ast.stmt, guards: tuple[Guard, ...]) -> tuple[Guard, ...]:
         site = self._site(node, guards)
-        if isinstance(node, ast.Assign):
-            self._expression(node.value, site)
-            for target in node.targets:
-                self._assign(target, node.value, None, site)
-        elif isinstance(node, ast.Expr):
-            self._expression(node.value, site)
+        kind = node.__class__
+        if kind is ast.Assign:
+            self._expression(node.value, site)  # type: ignore[attr-defined]
+            for target in node.targets:  # type: ignore[attr-defined]
+                self._assign(target, node.value, None, site)  # type: ignore[attr-defined]
+        elif kind is ast.Expr:
+            self._expression(node.value, site)  # type: ignore[attr-defined]
         elif isinstance(node, ast.AugAssign):
             self._augment(node, site)
         elif isinstance(node, ast.AnnAssign):
@@ -326,7 +334,7 @@ class Flow:
         elif isinstance(node, ast.Assert):
             self._expression(node.test, site)
         else:
-            for child in ast.iter_child_nodes(node):
+            for child in children(node):
                 if isinstance(child, ast.expr):
                     self._expression(child, site)
         return guards
@@ -523,7 +531,8 @@ class Flow:
             self.sites[node] = site
             return
         if kind is ast.Name:
-            self._note(node, site)
+            self.sites[node] = site
+            self._names.append(node)
             self._use(node.id, node)  # type: ignore[attr-defined]
             return
         if kind is ast.Attribute:
@@ -531,8 +540,15 @@ class Flow:
                 path = dotted(node)
                 if path in self._paths and self._env is not None and path in self._env:
                     self._use(path, node)
-            self._expression(node.value, site)  # type: ignore[attr-defined]
-            self._note(node, site)
+            value = node.value  # type: ignore[attr-defined]
+            if value.__class__ is ast.Name:
+                self.sites[value] = site
+                self._names.append(value)
+                self._use(value.id, value)
+            else:
+                self._expression(value, site)
+            self.sites[node] = site
+            self._attributes.append(node)
             return
         if kind is ast.Call:
             self._expression(node.func, site)  # type: ignore[attr-defined]
@@ -641,7 +657,7 @@ def _assigned(body: list[ast.stmt]) -> list[str]:
             target(node.optional_vars)
         stack.extend(
             child
-            for child in reversed(list(ast.iter_child_nodes(node)))
+            for child in reversed(list(children(node)))
             if isinstance(child, (ast.stmt, ast.excepthandler, ast.withitem, ast.match_case, ast.NamedExpr))
         )
     return list(names)

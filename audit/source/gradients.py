@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from warp_audit.audit.source.autodiff import differentiated_kernels
 from warp_audit.audit.source.constants import constant
 from warp_audit.audit.source.types import Array, Matrix, Quaternion, Scalar, StructType, Transformation, Type, Vector
+from warp_audit.audit.source.walk import children, walk
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.constants import Constant
@@ -83,7 +83,7 @@ class Gradients:
             stack: list[ast.AST] = [statement]
             while stack:
                 node = stack.pop()
-                for child in ast.iter_child_nodes(node):
+                for child in children(node):
                     if isinstance(child, (ast.expr, ast.keyword)):
                         found[child] = node
                         stack.append(child)
@@ -136,7 +136,7 @@ class Gradients:
             return self.active_def(definition) if definition is not None else self.active(node.value)
         if isinstance(node, (ast.Compare, ast.BoolOp)):
             return False
-        return any(self.active(child) for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr))
+        return any(self.active(child) for child in children(node) if isinstance(child, ast.expr))
 
     def active_def(self, definition: Def) -> bool:
         key = id(definition)
@@ -378,7 +378,7 @@ def dynamic(function: DeviceFunction, loop: ast.For | ast.While) -> str | None:
     bounds = [function.constant(argument) for argument in call.args]
     if not all(isinstance(bound, int) for bound in bounds):
         return None if any(_may_be_constant(function, argument) for argument in call.args) else "run time"
-    if any(isinstance(node, ast.Call) and function.builtin(node) == "static" for node in ast.walk(loop)):
+    if any(isinstance(node, ast.Call) and function.builtin(node) == "static" for node in walk(loop)):
         return None
     if 0 in bounds[2:]:
         return None
@@ -392,7 +392,7 @@ def dynamic(function: DeviceFunction, loop: ast.For | ast.While) -> str | None:
 
 def _may_be_constant(function: DeviceFunction, node: ast.expr) -> bool:
     """Whether a bound is a name from outside, which is a constant that the text does not tell."""
-    for part in ast.walk(node):
+    for part in walk(node):
         if isinstance(part, ast.Name):
             definition = function.flow.uses.get(part)
             if definition is not None and definition.kind == "free":
@@ -438,8 +438,7 @@ def _calls_set_options(module: Module) -> list[ast.expr]:
     if found is None:
         found = module.__dict__["_set_options"] = [
             call.args[0]
-            for scope in module.scope.walk()
-            for call in scope.calls
+            for call, scope in module.calls_by_name.get("set_module_options", ())
             if call.args and module.qualified(call.func, scope) == "warp.set_module_options"
         ]
     return found
@@ -450,12 +449,10 @@ def _configured(module: Module) -> dict[str, ast.expr]:
     found: dict[str, ast.expr] | None = module.__dict__.get("_configured")
     if found is None:
         found = module.__dict__["_configured"] = {}
-        if re.search(r"config\.\w+ *=[^=]", module.text):
-            for node in ast.walk(module.tree):
-                if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Attribute):
-                    name = module.qualified(node.targets[0], module.scope)
-                    if name is not None and name.startswith("warp.config."):
-                        found.setdefault(name.removeprefix("warp.config."), node.value)
+        for target, statement, scope in module.attribute_stores:
+            name = module.qualified(target, scope)
+            if name is not None and name.startswith("warp.config."):
+                found.setdefault(name.removeprefix("warp.config."), statement.value)
     return found
 
 
@@ -538,7 +535,7 @@ def index_sources(function: DeviceFunction, nodes: tuple[ast.expr, ...]) -> Iter
                     stack.append(definition.value)
                 if definition.kind == "augment" and isinstance(definition.node, ast.AugAssign):
                     stack.append(definition.node.target)
-        stack.extend(ast.iter_child_nodes(node))
+        stack.extend(children(node))
 
 
 def accesses_of_floats(function: DeviceFunction) -> Iterator[Access]:

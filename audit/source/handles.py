@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.source import reach
 from warp_audit.audit.source.flow import Def
+from warp_audit.audit.source.walk import children, walk
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.host import HostFunction, Launch
@@ -348,7 +349,7 @@ def _note_parents(root: ast.AST, parents: dict[ast.AST, ast.AST]) -> None:
         node = stack.pop()
         if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
             continue
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             parents[child] = node
             stack.append(child)
 
@@ -360,7 +361,7 @@ def _names_inside(function: HostFunction) -> set[str]:
     while stack:
         node = stack.pop()
         if isinstance(node, _FUNCTIONS):
-            names.update(part.id for part in ast.walk(node) if isinstance(part, ast.Name))
+            names.update(part.id for part in walk(node) if isinstance(part, ast.Name))
             continue
-        stack.extend(ast.iter_child_nodes(node))
+        stack.extend(children(node))
     return names

@@ -14,6 +14,7 @@ from warp_audit.audit.source.flow import Def, Flow, Site
 from warp_audit.audit.source.scopes import dotted
 from warp_audit.audit.source.symbolic import Symbols
 from warp_audit.audit.source.types import Array, Type
+from warp_audit.audit.source.walk import walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,7 @@ _LAUNCH = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class HostCall:
     """A call in host code.
 
@@ -61,6 +62,7 @@ class HostFunction:
         self.module = module
         self.scope = scope
         self.name = scope.qualified if scope.kind != "module" else "<module>"
+        self._outside: dict[str, bool] = {}
 
     def __repr__(self) -> str:
         return f"<host {self.name}>"
@@ -118,7 +120,7 @@ class HostFunction:
                     return self.constant(definition.value)
                 return None
         if isinstance(node, (ast.BinOp, ast.Tuple, ast.List)):
-            for part in ast.walk(node):
+            for part in walk(node):
                 if isinstance(part, ast.Name):
                     definition = self.flow.uses.get(part)
                     if definition is not None and definition.kind != "free":
@@ -231,24 +233,28 @@ class HostFunction:
 
     def _call(self, node: ast.Call) -> HostCall:
         site = self.flow.sites[node]
-        name = self.qualify(node.func)
-        if name is not None and (not isinstance(node.func, ast.Attribute) or self._is_outside(node.func)):
-            return HostCall(node, name, site)
-        if isinstance(node.func, ast.Attribute):
-            return HostCall(node, "." + node.func.attr, site, node.func.value)
-        return HostCall(node, name or "", site)
+        function = node.func
+        if not isinstance(function, ast.Attribute):
+            return HostCall(node, self.qualify(function) or "", site)
+        if self._is_outside(function):
+            name = self.qualify(function)
+            if name is not None:
+                return HostCall(node, name, site)
+        return HostCall(node, "." + function.attr, site, function.value)
 
     def _is_outside(self, function: ast.Attribute) -> bool:
         """Whether the root of a dotted name is a module, class or other thing from outside, not a local value."""
         root: ast.expr = function
-        while isinstance(root, ast.Attribute):
+        while root.__class__ is ast.Attribute:
             root = root.value
-        if not isinstance(root, ast.Name):
+        if root.__class__ is not ast.Name:
             return False
-        found = self.scope.lookup(root.id)
-        if found is None:
-            return False
-        return any(binding.kind in ("import", "class", "function") for binding in found[1])
+        outside = self._outside.get(root.id)
+        if outside is None:
+            found = self.scope.lookup(root.id)
+            outside = found is not None and any(one.kind in ("import", "class", "function") for one in found[1])
+            self._outside[root.id] = outside
+        return outside
 
     def call_of(self, node: ast.expr) -> HostCall | None:
         """The call that an expression is, names followed."""

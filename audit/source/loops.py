@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from warp_audit.audit.source.walk import walk
+
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
 
@@ -32,7 +34,7 @@ def is_dynamic(function: DeviceFunction, loop: ast.For | ast.While) -> bool:
 
 def is_static(function: DeviceFunction, node: ast.expr) -> bool:
     """Whether Python evaluates it: ``wp.static(…)``, or names from around a kernel that a function makes."""
-    for part in ast.walk(node):
+    for part in walk(node):
         if isinstance(part, ast.Call) and function.builtin(part) == "static":
             return True
         if isinstance(part, ast.Name):
@@ -42,7 +44,7 @@ def is_static(function: DeviceFunction, node: ast.expr) -> bool:
                 return False
             if found is not None and found[1][-1].kind in ("import", "function"):
                 return False
-    return not any(isinstance(part, ast.Call) for part in ast.walk(node))
+    return not any(isinstance(part, ast.Call) for part in walk(node))
 
 
 def _leaves(loop: ast.For) -> bool:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from warp_audit.audit.source.scopes import Binding, Scope, canonical, dotted
+from warp_audit.audit.source.walk import children
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,9 +92,13 @@ class Module:
         self.structs: dict[ast.ClassDef, Struct] = {}
         self.items: dict[str, list[tuple[ast.expr, Scope]]] = {}
         """What is put into containers by ``NAME[key] = value``, wherever that is done."""
+        self.attribute_stores: list[tuple[ast.Attribute, ast.Assign, Scope]] = []
+        """Every assignment to an attribute, ``wp.config.mode = "debug"``, wherever it is done."""
         self._device_by_node: dict[ast.AST, DeviceFunction] = {}
         self._scopes_by_node: dict[ast.AST, Scope] = {self.tree: self.scope}
+        self._names: dict[tuple[ast.expr, Scope], str | None] | None = None
         _Scan(self).run()
+        self._names = {}
 
     @property
     def module(self) -> Module:
@@ -139,6 +144,22 @@ class Module:
         """Every launch of the file, in the text's order."""
         return [launch for function in self.host_functions for launch in function.launches]
 
+    @cached_property
+    def calls_by_name(self) -> dict[str, list[tuple[ast.Call, Scope]]]:
+        """Every call of the file's Python functions by the last part of what is called, with its scope."""
+        found: dict[str, list[tuple[ast.Call, Scope]]] = {}
+        for scope in self.scope.walk():
+            for call in scope.calls:
+                function = call.func
+                if function.__class__ is ast.Attribute:
+                    last = function.attr
+                elif function.__class__ is ast.Name:
+                    last = function.id
+                else:
+                    continue
+                found.setdefault(last, []).append((call, scope))
+        return found
+
     def launches_of(self, kernel: DeviceFunction) -> list[Launch]:
         """The launches of this file that may start a kernel."""
         return self._launches_by_kernel.get(kernel, [])
@@ -175,6 +196,16 @@ class Module:
 
         Names of the file itself get the file's own name before them; ``None`` for what is not a plain name.
         """
+        known = self._names
+        if known is None:  # not all bindings are known yet
+            return self._qualified_anew(node, scope)
+        key = node, scope
+        if key in known:
+            return known[key]
+        found = known[key] = self._qualified_anew(node, scope)
+        return found
+
+    def _qualified_anew(self, node: ast.expr, scope: Scope) -> str | None:
         text = dotted(node)
         if text is None:
             return None
@@ -223,24 +254,15 @@ class _Scan:
             self.statement(statement, scope)
 
     def statement(self, node: ast.stmt, scope: Scope) -> None:
-        if isinstance(node, _FUNCTIONS):
+        kind = node.__class__
+        if kind is ast.Assign:
+            self.assignment(node, scope)  # type: ignore[arg-type]
+        elif kind is ast.Expr:
+            self.expression(node.value, scope)  # type: ignore[attr-defined]
+        elif isinstance(node, _FUNCTIONS):
             self.function(node, scope)
         elif isinstance(node, ast.ClassDef):
             self.class_(node, scope)
-        elif isinstance(node, ast.Assign):
-            for target in node.targets:
-                self.bind(target, node, node.value, scope)
-            self.expression(node.value, scope)
-            for target in node.targets:
-                if not isinstance(target, ast.Name):
-                    if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-                        self.module.items.setdefault(target.value.id, []).append((node.value, scope))
-                    self.expression(target, scope)
-                    if not scope.uses_warp and isinstance(target, ast.Attribute):
-                        name = self.module.qualified(target, scope)
-                        scope.uses_warp = name is not None and name.startswith("warp.")
-        elif isinstance(node, ast.Expr):
-            self.expression(node.value, scope)
         elif isinstance(node, ast.AnnAssign):
             self.bind(node.target, node, node.value, scope)
             if node.value is not None:
@@ -264,6 +286,7 @@ class _Scan:
             self.suite(node.body, scope)
             self.suite(node.orelse, scope)
         elif isinstance(node, (ast.With, ast.AsyncWith)):
+            scope.contexts += node.items
             for item in node.items:
                 self.expression(item.context_expr, scope)
                 if item.optional_vars is not None:
@@ -288,9 +311,26 @@ class _Scan:
             for case in node.cases:
                 self.suite(case.body, scope)
         else:
-            for child in ast.iter_child_nodes(node):
+            for child in children(node):
                 if isinstance(child, ast.expr):
                     self.expression(child, scope)
+
+    def assignment(self, node: ast.Assign, scope: Scope) -> None:
+        for target in node.targets:
+            self.bind(target, node, node.value, scope)
+        self.expression(node.value, scope)
+        for target in node.targets:
+            if target.__class__ is ast.Name:
+                continue
+            self.expression(target, scope)
+            if isinstance(target, ast.Subscript):
+                if isinstance(target.value, ast.Name):
+                    self.module.items.setdefault(target.value.id, []).append((node.value, scope))
+            elif isinstance(target, ast.Attribute):
+                self.module.attribute_stores.append((target, node, scope))
+                if not scope.uses_warp:
+                    name = self.module.qualified(target, scope)
+                    scope.uses_warp = name is not None and name.startswith("warp.")
 
     def expression(self, root: ast.expr, scope: Scope) -> None:
         """Note the calls in an expression and whether it names Warp."""

@@ -12,6 +12,7 @@ from warp_audit.audit.source.builtins import TILE_OPS
 from warp_audit.audit.source.device import view_indices
 from warp_audit.audit.source.symbolic import Form
 from warp_audit.audit.source.types import Scalar
+from warp_audit.audit.source.walk import children, walk
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import Access, DeviceFunction
@@ -142,7 +143,7 @@ class Threads:
             return NOTHING if node.attr == "shape" else self.of(node.value)
         if isinstance(node, ast.Compare):
             return replace(self.of(node.left, *node.comparators), own=frozenset())
-        return self.of(*(child for child in ast.iter_child_nodes(node) if isinstance(child, ast.expr)))
+        return self.of(*(child for child in children(node) if isinstance(child, ast.expr)))
 
     def _call(self, node: ast.Call) -> Dependence:
         name = self.function.builtin(node)
@@ -264,7 +265,7 @@ def _tests(function: DeviceFunction, node: ast.For | ast.While) -> list[ast.expr
     """The conditions in a loop, its own too."""
     cache: dict[ast.AST, list[ast.expr]] = function.__dict__.setdefault("_loop_tests", {})
     if node not in cache:
-        cache[node] = [part.test for part in ast.walk(node) if isinstance(part, (ast.If, ast.While))]
+        cache[node] = [part.test for part in walk(node) if isinstance(part, (ast.If, ast.While))]
     return cache[node]
 
 
@@ -673,7 +674,7 @@ def own_read(touch: Touch) -> ast.expr | None:
                 stack.append(definition.value)
             if definition.kind == "augment" and definition.previous is not None:
                 stack += _values(definition.previous)
-        stack += ast.iter_child_nodes(node)
+        stack += children(node)
     return None
 
 

@@ -473,19 +473,14 @@ def _given(name: str, scope: Scope, depth: int) -> Reached:
     default = place - len(arguments) + len(node.args.defaults)
     if default >= 0 and scope.parent is not None:
         parts.append(kernels(node.args.defaults[default], scope.parent, None, depth + 1))
-    for other in scope.module.scope.walk():
-        for call in other.calls:
-            called = call.func
-            last = (
-                called.attr if isinstance(called, ast.Attribute) else called.id if isinstance(called, ast.Name) else ""
-            )
-            if last != node.name or function_scope(called, other) is not scope:
-                continue
-            offset = 1 if method and isinstance(called, ast.Attribute) else 0
-            given = next((k.value for k in call.keywords if k.arg == name), None)
-            if given is None and 0 <= place - offset < len(call.args):
-                given = call.args[place - offset]
-            if given is not None:
-                parts.append(kernels(given, other, None, depth + 3))
+    for call, other in scope.module.calls_by_name.get(node.name, ()):
+        if function_scope(call.func, other) is not scope:
+            continue
+        offset = 1 if method and isinstance(call.func, ast.Attribute) else 0
+        given = next((k.value for k in call.keywords if k.arg == name), None)
+        if given is None and 0 <= place - offset < len(call.args):
+            given = call.args[place - offset]
+        if given is not None:
+            parts.append(kernels(given, other, None, depth + 3))
     found = Reached.union(parts)
     return Reached(found.kernels, found.complete and node.name.startswith("_"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.source import builtins
 from warp_audit.audit.source.types import Matrix, Quaternion, Scalar, StructType, Transformation, Type, Vector, element
+from warp_audit.audit.source.walk import walk
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.device import DeviceFunction
@@ -57,7 +58,7 @@ def inside_static(function: DeviceFunction) -> frozenset[ast.AST]:
     found: frozenset[ast.AST] | None = function.__dict__.get("_inside_static")
     if found is None:
         calls = [call for call, _ in function.calls() if function.builtin(call) == "static"]
-        found = frozenset(part for call in calls for argument in call.args for part in ast.walk(argument))
+        found = frozenset(part for call in calls for argument in call.args for part in walk(argument))
         function.__dict__["_inside_static"] = found
     return found
 
@@ -143,7 +144,7 @@ def _retyped(types: tuple[Type, ...], scalar: Scalar) -> tuple[Type, ...]:
 
 def is_sure(function: DeviceFunction, node: ast.expr) -> bool:
     """Whether a type does not rest on a name from outside, whose Python value may have another."""
-    for part in ast.walk(node):
+    for part in walk(node):
         if isinstance(part, ast.Name):
             definition = function.flow.uses.get(part)
             if definition is not None and definition.kind == "free" and isinstance(part.ctx, ast.Load):

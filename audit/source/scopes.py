@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FunctionNode: TypeAlias = "ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Binding:
     """One way a name gets its value.
 
@@ -33,7 +33,9 @@ class Binding:
 class Scope:
     """A module, a class body or a function, with the names bound in it."""
 
-    __slots__ = ("bindings", "calls", "children", "kind", "module", "name", "node", "parent", "returns", "uses_warp")
+    __slots__ = (
+        "bindings", "calls", "children", "contexts", "kind", "module", "name", "node", "parent", "returns", "uses_warp",
+    )  # fmt: skip
 
     def __init__(self, kind: str, node: ast.AST, parent: Scope | None, module: Module, name: str) -> None:
         self.kind = kind
@@ -43,6 +45,7 @@ class Scope:
         self.name = name
         self.bindings: dict[str, list[Binding]] = {}
         self.calls: list[ast.Call] = []
+        self.contexts: list[ast.withitem] = []
         self.children: list[Scope] = []
         self.returns: list[ast.expr] = []
         self.uses_warp = False

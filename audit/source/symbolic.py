@@ -346,7 +346,7 @@ class Symbols:
         forms = tuple(self.form(index) for index in indices)
         if isinstance(inner, ast.Name):
             definition = self.body.flow.uses.get(inner)
-            if definition is not None and definition.kind not in ("parameter", "free"):
+            if definition is not None and any(one.kind not in ("parameter", "free") for one in definition.origins()):
                 root = self.body.root_name(inner)
                 if root is None or root == inner.id:
                     return Form.of(("value", self.of_def(definition), *forms))

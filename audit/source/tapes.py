@@ -84,6 +84,8 @@ def recordings(function: HostFunction) -> list[Recording]:
 
 def _recordings(function: HostFunction) -> dict[str | None, Recording]:
     found: dict[str | None, Recording] = {}
+    if not function.scope.contexts and function.scope not in taped_scopes(function.module):
+        return found
     if function.scope in taped_scopes(function.module):
         whole = found[None] = Recording(function, None)
         whole.launches = [Recorded(launch, launch.site) for launch in function.launches if launch.tape is None]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from warp_audit.audit.source.captures import SYNCHRONIZING, callee, reaches
 from warp_audit.audit.source.constants import constant
+from warp_audit.audit.source.walk import walk
 
 if TYPE_CHECKING:
     from warp_audit.audit.source.flow import Site
@@ -43,7 +44,7 @@ def may_read(call: HostCall, function: HostFunction, arrays: set[str]) -> bool:
     return any(
         isinstance(part, (ast.Name, ast.Attribute)) and function.root_name(part) in arrays
         for argument in given
-        for part in ast.walk(argument)
+        for part in walk(argument)
     )
 
 
@@ -51,7 +52,7 @@ def roots(launch: Launch) -> set[str]:
     """The names of the objects that a launch is given."""
     function = launch.function
     given = [*(launch.inputs or []), *(launch.outputs or [])]
-    names = [part for argument in given for part in ast.walk(argument) if isinstance(part, (ast.Name, ast.Attribute))]
+    names = [part for argument in given for part in walk(argument) if isinstance(part, (ast.Name, ast.Attribute))]
     return {
         root for name in names if name in function.flow.sites and (root := function.root_name(name)) is not None
     } - {"self"}

@@ -162,9 +162,8 @@ class Server(LanguageServer):
     def range_of(self, found: Found, lines: Sequence[str]) -> lsp.Range:
         """A finding's extent."""
         span = found.diagnostic.span
-        return lsp.Range(
-            self.position(lines, span.line - 1, span.column - 1), self.position(lines, span.end_line - 1, span.end_column - 1)
-        )  # fmt: skip
+        start = self.position(lines, span.line - 1, span.column - 1)
+        return lsp.Range(start, self.position(lines, span.end_line - 1, span.end_column - 1))
 
     def position(self, lines: Sequence[str], line: int, column: int) -> lsp.Position:
         """A place that counts from 0 in characters as the client counts: in its units."""
@@ -206,7 +205,8 @@ class Server(LanguageServer):
                 made += [await self._fix(linted, one), await self._ignore(linted, one)]
         if asked(FIX_ALL, only) and any(one.fix_safety == "safe" for one in linted.fixable):
             edit = self.change(linted, await self._edited(linted, "all", fixed_all, linted))
-            made.append(edit and lsp.CodeAction(title="Make all safe fixes of warp-audit", kind=FIX_ALL, edit=edit))
+            if edit is not None:
+                made.append(lsp.CodeAction(title="Make all safe fixes of warp-audit", kind=FIX_ALL, edit=edit))
         return [action for action in made if action is not None]
 
     async def _fix(self, linted: Linted, found: Found) -> lsp.CodeAction | None:
@@ -228,7 +228,9 @@ class Server(LanguageServer):
         if found.diagnostic.code in _OWN_CODES:
             return None
         edit = self.change(linted, await self._edited(linted, f"ignore {id(found)}", ignored, linted, found))
-        return edit and lsp.CodeAction(
+        if edit is None:
+            return None
+        return lsp.CodeAction(
             title=f"Keep this line: ignore {found.diagnostic.rule}",
             kind=lsp.CodeActionKind.QuickFix,
             diagnostics=[self.diagnostic(found, linted.lines)],
